@@ -1,0 +1,96 @@
+//! WebSockets as pairs of channel ends, and the sockets that a cell keeps while it hibernates.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+/// Messages that wait in one direction before the sender is told to wait.
+pub const SOCKET_CHANNEL_MESSAGES: usize = 1024;
+
+/// What travels on a WebSocket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SocketMessage {
+    /// A text frame.
+    Text(String),
+    /// A binary frame.
+    Binary(Bytes),
+    /// A close frame. `None` is a close frame without a code (1005 at the receiver).
+    Close(Option<CloseFrame>),
+}
+
+/// Code and reason of a close frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloseFrame {
+    /// Status code as sent on the wire.
+    pub code: u16,
+    /// At most 123 bytes of UTF-8.
+    pub reason: String,
+}
+
+/// One end of a WebSocket. The peer's disappearance without a close frame ends `incoming`
+/// without a [`SocketMessage::Close`]; the receiver reports 1006.
+#[derive(Debug)]
+pub struct SocketEnd {
+    /// To the other end.
+    pub outgoing: mpsc::Sender<SocketMessage>,
+    /// From the other end.
+    pub incoming: mpsc::Receiver<SocketMessage>,
+}
+
+/// Makes the two ends of a fresh WebSocket.
+pub fn socket_pair() -> (SocketEnd, SocketEnd) {
+    let (to_b, from_a) = mpsc::channel(SOCKET_CHANNEL_MESSAGES);
+    let (to_a, from_b) = mpsc::channel(SOCKET_CHANNEL_MESSAGES);
+    (
+        SocketEnd { outgoing: to_b, incoming: from_b },
+        SocketEnd { outgoing: to_a, incoming: from_a },
+    )
+}
+
+/// A socket that its cell accepted with `ctx.acceptWebSocket`. The node keeps it, so that it
+/// outlives the cell's residence in an isolate.
+#[derive(Debug)]
+pub struct CellSocket {
+    /// Unique within the process.
+    pub id: u64,
+    /// At most 10 tags of at most 256 characters.
+    pub tags: Vec<String>,
+    /// What `serializeAttachment` stored: V8-serialized, at most 16,384 bytes.
+    pub attachment: Mutex<Option<Bytes>>,
+    /// To the client.
+    pub outgoing: mpsc::Sender<SocketMessage>,
+    /// When an auto-response was last sent, in ms since the epoch; 0 for never.
+    pub auto_response_ms: AtomicU64,
+    /// Life cycle, as WebSocket's `readyState`: 1 open, 2 closing, 3 closed.
+    pub ready_state: AtomicU64,
+}
+
+/// All hibernatable sockets of one cell, shared by its isolate and the tasks that pump them.
+#[derive(Debug, Default)]
+pub struct CellSockets {
+    /// In the order of acceptance.
+    pub sockets: Mutex<Vec<Arc<CellSocket>>>,
+    /// Request and response of `setWebSocketAutoResponse`.
+    pub auto_response: Mutex<Option<(String, String)>>,
+}
+
+impl CellSockets {
+    /// True when no socket is connected.
+    pub fn is_empty(&self) -> bool {
+        self.sockets.lock().is_empty()
+    }
+
+    /// Forgets a socket whose connection has ended.
+    pub fn remove(&self, id: u64) {
+        self.sockets.lock().retain(|socket| socket.id != id);
+    }
+}
+
+/// The next process-wide socket id.
+pub fn next_socket_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}

@@ -1,0 +1,1 @@
+//! Carries messages from a hibernatable socket to its cell, answering auto-responses on the way.

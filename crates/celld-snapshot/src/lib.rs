@@ -1,0 +1,1 @@
+//! The V8 start-up snapshot that holds the whole Workers API layer.

@@ -1,0 +1,2 @@
+//! The `celld` binary.
+fn main() {}
