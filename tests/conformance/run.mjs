@@ -1,0 +1,236 @@
+// Holds workerd and celld to the same assertions:
+//   node tests/conformance/run.mjs [--runtime workerd|celld|both] [--celld PATH] [--json] [FILTER]
+//   node tests/conformance/run.mjs --self-test [--runtime …]
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { parseArgs } from "node:util";
+import { dev } from "../support/celld.mjs";
+import { within } from "../support/process.mjs";
+import { startWorkerd } from "../support/workerd.mjs";
+import { Client } from "./client.mjs";
+import { readCases, workerdWorker, writeProject } from "./project.mjs";
+
+const checkMs = 15_000;
+const at = (path) => fileURLToPath(new URL(path, import.meta.url));
+
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    runtime: { type: "string", default: "both" },
+    celld: { type: "string", default: process.env.CELLD ?? "" },
+    json: { type: "boolean", default: false },
+    jobs: { type: "string", default: "2" },
+    "self-test": { type: "boolean", default: false },
+  },
+});
+
+/** Runs the checks that the Worker holds itself. */
+async function innerChecks(client, report) {
+  const response = await client.fetch("/__checks");
+  if (response.status === 404) return;
+  const body = await response.text();
+  if (response.status !== 200) {
+    throw new Error(`the list of checks answered ${response.status}: ${body}`);
+  }
+  for (const { name, kind } of JSON.parse(body)) {
+    const query = new URLSearchParams({ name });
+    await report(name, async () => {
+      const answer = await client.fetch(`/__${kind}?${query}`);
+      const text = await answer.text();
+      if (answer.status !== 200) {
+        throw new Error(`status ${answer.status}: ${text.slice(0, 500)}`);
+      }
+      const { ok, detail } = JSON.parse(text);
+      if (!ok) throw new Error(detail);
+    });
+  }
+}
+
+async function runCase(test, url, runtime) {
+  const results = [];
+  const client = new Client(url, runtime);
+  const report = async (check, body) => {
+    const began = performance.now();
+    const result = { case: test.name, check, runtime, verdict: "pass" };
+    try {
+      await within(Promise.resolve(body()), checkMs, "the check");
+    } catch (error) {
+      result.verdict = "fail";
+      result.detail = error.message;
+      if (error.cause)
+        result.detail += ` (${error.cause.message ?? error.cause})`;
+    }
+    result.ms = Math.round(performance.now() - began);
+    results.push(result);
+  };
+  try {
+    await innerChecks(client, report);
+    if (test.script) {
+      const { default: checks } = await import(pathToFileURL(test.script));
+      for (const [name, check] of Object.entries(checks)) {
+        await report(name, () => check(client));
+        client.dispose();
+      }
+    }
+    if (results.length === 0) throw new Error("the case holds no check");
+  } catch (error) {
+    const detail = error.cause?.message ?? error.message;
+    results.push({ case: test.name, runtime, verdict: "error", detail });
+  }
+  return results;
+}
+
+/** A case whose Worker must be refused: the text of the refusal is its only check. */
+async function refused(test, runtime, begin) {
+  const result = { case: test.name, check: "is refused", runtime };
+  let stop;
+  try {
+    ({ stop } = await begin());
+    result.verdict = "fail";
+    result.detail = `expected a refusal that says ${JSON.stringify(test.config.starts)}, but it serves`;
+  } catch (error) {
+    const said = error.message.includes(test.config.starts);
+    result.verdict = said ? "pass" : "fail";
+    if (!said) {
+      result.detail = `expected ${JSON.stringify(test.config.starts)} in: ${error.message}`;
+    }
+  } finally {
+    await stop?.();
+  }
+  return [result];
+}
+
+async function pool(items, jobs, run) {
+  const queue = [...items];
+  const results = [];
+  const worker = async () => {
+    while (queue.length > 0) results.push(...(await run(queue.shift())));
+  };
+  await Promise.all(Array.from({ length: jobs }, worker));
+  return results;
+}
+
+async function workerdGroup(cases, directory) {
+  mkdirSync(directory, { recursive: true });
+  const workers = [];
+  for (const test of cases) workers.push(await workerdWorker(test, directory));
+  const { handle, urls } = await startWorkerd(directory, workers);
+  return { urls, stop: () => handle.stop() };
+}
+
+async function onWorkerd(cases, directory) {
+  const shared = cases.filter((c) => !c.config.alone && !c.config.starts);
+  const single = cases.filter((c) => c.config.alone || c.config.starts);
+  const results = [];
+  if (shared.length > 0) {
+    const { urls, stop } = await workerdGroup(shared, join(directory, "all"));
+    const run = (test) => runCase(test, urls.get(test.name), "workerd");
+    results.push(...(await pool(shared, 6, run)));
+    await stop();
+  }
+  const alone = async (test) => {
+    const begin = () => workerdGroup([test], join(directory, test.name));
+    if (test.config.starts) return refused(test, "workerd", begin);
+    const { urls, stop } = await begin();
+    const seen = await runCase(test, urls.get(test.name), "workerd");
+    await stop();
+    return seen;
+  };
+  results.push(...(await pool(single, 2, alone)));
+  return results;
+}
+
+async function onCelld(cases, directory, celld) {
+  return pool(cases, Number(options.jobs), async (test) => {
+    const project = join(directory, test.name);
+    writeProject(test, project);
+    const begin = async () => {
+      const { handle, url } = await dev(celld, project);
+      return { url, handle, stop: () => handle.stop() };
+    };
+    if (test.config.starts) return refused(test, "celld", begin);
+    let server;
+    try {
+      server = await begin();
+    } catch (error) {
+      const detail = error.message;
+      return [{ case: test.name, runtime: "celld", verdict: "error", detail }];
+    }
+    const results = await runCase(test, server.url, "celld");
+    await server.stop();
+    for (const result of results) {
+      if (result.verdict !== "pass")
+        result.log = server.handle.output.slice(-3_000);
+    }
+    return results;
+  });
+}
+
+async function runAll(directory, filter) {
+  const cases = readCases(directory, filter);
+  if (cases.length === 0) throw new Error(`no case is named like ${filter}`);
+  const scratch = mkdtempSync(join(tmpdir(), "celld-conformance-"));
+  const results = [];
+  try {
+    if (options.runtime !== "celld") {
+      results.push(...(await onWorkerd(cases, join(scratch, "workerd"))));
+    }
+    if (options.runtime !== "workerd") {
+      if (!options.celld) throw new Error("say where celld is: --celld PATH");
+      results.push(
+        ...(await onCelld(cases, join(scratch, "celld"), options.celld)),
+      );
+    }
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+  return { cases, results };
+}
+
+function print({ cases, results }) {
+  const failures = results.filter(({ verdict }) => verdict !== "pass");
+  if (options.json) {
+    for (const result of results) console.log(JSON.stringify(result));
+  } else {
+    for (const {
+      runtime,
+      case: name,
+      check,
+      verdict,
+      detail,
+      log,
+    } of failures) {
+      console.log(`${verdict}  ${runtime}  ${name}  ${check ?? ""}`);
+      console.log(`      ${String(detail).replaceAll("\n", "\n      ")}`);
+      if (verdict === "error" && log)
+        console.log(log.replace(/^/gm, "      | "));
+    }
+  }
+  const passed = results.length - failures.length;
+  console.error(
+    `${cases.length} cases: ${passed} passed, ${failures.length} failed`,
+  );
+  return failures.length === 0;
+}
+
+/** Every planted case must fail, each in the way that its name says. */
+function plantsFound({ cases, results }) {
+  const missed = cases.filter(
+    ({ name }) =>
+      !["workerd", "celld"].some((runtime) =>
+        results.some((r) => r.case === name && r.runtime === runtime),
+      ) || results.some((r) => r.case === name && r.verdict === "pass"),
+  );
+  for (const { name } of missed) console.log(`not caught: ${name}`);
+  console.error(
+    `${cases.length - missed.length} passed, ${missed.length} failed`,
+  );
+  return missed.length === 0;
+}
+
+const ok = options["self-test"]
+  ? plantsFound(await runAll(at("planted"), positionals[0] ?? ""))
+  : print(await runAll(at("cases"), positionals[0] ?? ""));
+process.exit(ok ? 0 : 1);

@@ -1,0 +1,136 @@
+// Assertions that run inside a Worker, and the handlers that run them by number.
+import { DurableObject } from "cloudflare:workers";
+
+function bytesText(value) {
+  const view = ArrayBuffer.isView(value)
+    ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength)
+    : new Uint8Array(value);
+  return [...view].join(" ");
+}
+
+/** A text that tells apart values which differ: undefined and null, -0 and 0, Map and object. */
+export function inspect(value, depth = 0) {
+  if (depth > 8) return "…";
+  const inner = (v) => inspect(v, depth + 1);
+  if (Object.is(value, -0)) return "-0";
+  if (typeof value === "bigint") return `${value}n`;
+  if (typeof value === "string") return JSON.stringify(value);
+  if (typeof value === "function") return `function ${value.name}`;
+  if (value === null || typeof value !== "object") return String(value);
+  if (value instanceof Date) return `Date(${value.getTime()})`;
+  if (value instanceof RegExp) return String(value);
+  if (value instanceof Error) return `${value.name}(${inner(value.message)})`;
+  if (value instanceof ArrayBuffer) return `ArrayBuffer(${bytesText(value)})`;
+  if (ArrayBuffer.isView(value)) {
+    return `${value.constructor.name}(${bytesText(value)})`;
+  }
+  if (Array.isArray(value)) return `[${value.map(inner).join(", ")}]`;
+  if (value instanceof Map) {
+    const entries = [...value].map(([k, v]) => `${inner(k)} => ${inner(v)}`);
+    return `Map(${entries.join(", ")})`;
+  }
+  if (value instanceof Set) return `Set(${[...value].map(inner).join(", ")})`;
+  const keys = Object.keys(value).sort();
+  const entries = keys.map((key) => `${key}: ${inner(value[key])}`);
+  return `{${entries.join(", ")}}`;
+}
+
+/** Holds when both sides inspect to the same text. */
+export function equal(actual, expected, what = "value") {
+  const [seen, wanted] = [inspect(actual), inspect(expected)];
+  if (seen !== wanted) {
+    throw new Error(`${what}: expected ${wanted}, got ${seen}`);
+  }
+}
+
+function matches(error, expected) {
+  const seen = {};
+  for (const key of Object.keys(expected)) seen[key] = error?.[key];
+  if (expected.message instanceof RegExp) {
+    if (!expected.message.test(seen.message)) {
+      throw new Error(
+        `error message: expected ${expected.message}, got ${inspect(seen.message)}`,
+      );
+    }
+    seen.message = expected.message;
+  }
+  equal(seen, expected, "error");
+}
+
+/** Holds when `run` throws an error with the expected properties (`message` may be a RegExp). */
+export function throws(run, expected) {
+  let value;
+  try {
+    value = run();
+  } catch (error) {
+    return matches(error, expected);
+  }
+  throw new Error(`expected an error, got ${inspect(value)}`);
+}
+
+/** As `throws`, for a promise or an async function. */
+export async function rejects(promise, expected) {
+  let value;
+  try {
+    value = await (typeof promise === "function" ? promise() : promise);
+  } catch (error) {
+    return matches(error, expected);
+  }
+  throw new Error(`expected a rejection, got ${inspect(value)}`);
+}
+
+async function runOne(check, context) {
+  try {
+    await check(context);
+    return Response.json({ ok: true });
+  } catch (error) {
+    const detail = String(error?.message ?? error);
+    return Response.json({ ok: false, detail, stack: error?.stack });
+  }
+}
+
+/** A Durable Object class whose instances run one check each. */
+export const probe = (checks) =>
+  class extends DurableObject {
+    async fetch(request) {
+      const name = new URL(request.url).searchParams.get("name");
+      return runOne(checks[name], {
+        ctx: this.ctx,
+        env: this.env,
+        storage: this.ctx.storage,
+        sql: this.ctx.storage.sql,
+        self: this,
+        request,
+      });
+    }
+  };
+
+/**
+ * The default export of a case.
+ *
+ * @param {{ worker?: object, object?: object, fallback?: Function }} lists `worker` checks run in
+ *   the Worker, `object` checks in an instance of the class bound as PROBE; other requests go to
+ *   `fallback`.
+ */
+export function suite({ worker = {}, object = {}, fallback }) {
+  return {
+    async fetch(request, env, ctx) {
+      const url = new URL(request.url);
+      if (url.pathname === "/__checks") {
+        return Response.json([
+          ...Object.keys(worker).map((name) => ({ name, kind: "worker" })),
+          ...Object.keys(object).map((name) => ({ name, kind: "object" })),
+        ]);
+      }
+      const name = url.searchParams.get("name");
+      if (url.pathname === "/__worker") {
+        return runOne(worker[name], { request, env, ctx });
+      }
+      if (url.pathname === "/__object") {
+        return env.PROBE.getByName(`check: ${name}`).fetch(request);
+      }
+      if (fallback) return fallback(request, env, ctx);
+      return new Response("no such path", { status: 404 });
+    },
+  };
+}
