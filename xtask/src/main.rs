@@ -22,6 +22,7 @@ Usage: cargo xtask <task> [arguments]
   test [--only A,B]       set up what is missing and run every check and test
        [--skip A,B]       (steps: fmt, tidy, clippy, js, unit, integration)
        [--list]           print the steps
+  fmt                     format Rust, JavaScript and TypeScript
   tidy                    check the rules of the house on the tracked files
   v8 [--from SOURCE]      provide V8's static library; without --from, the first that works of
                           cache, mirror, download, source
@@ -54,6 +55,7 @@ fn run(mut arguments: Vec<String>) -> Result<()> {
     match task.as_str() {
         "dev" => dev::run(arguments),
         "test" => test::run(&arguments),
+        "fmt" => test::format_all(),
         "tidy" => tidy::run(&arguments),
         "v8" => v8::run(&arguments),
         "bench" => bench::run(arguments),

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -150,28 +151,38 @@ fn unit() -> Result<()> {
 
 fn javascript() -> Result<()> {
     let node = node::program()?;
-    node::install("tests/node")?;
+    let formatted = shell::run(&mut prettier("--check")?).context("to format: cargo xtask fmt");
     node::install("runtime-js")?;
+    let mut typed = Ok(());
+    for project in ["tsconfig.json", "tsconfig.examples.json"] {
+        let mut check = shell::command(&node);
+        check.arg("runtime-js/node_modules/typescript/bin/tsc");
+        check.arg("--project").arg(format!("runtime-js/{project}"));
+        typed = typed.and(shell::run(&mut check));
+    }
+    formatted.and(typed)
+}
+
+/// Prettier for every JavaScript and TypeScript file, to `--check` or to `--write`.
+fn prettier(mode: &str) -> Result<Command> {
+    node::install("tests/node")?;
     let root = shell::root();
-    let prettier = root.join("tests/node/node_modules/prettier/bin/prettier.cjs");
     let folders = FORMATTED.iter().filter(|folder| root.join(folder).is_dir());
     let patterns = folders.map(|folder| format!("{folder}/**/*.{{js,mjs,cjs,ts,tsx,jsx}}"));
-    let mut check = shell::command(&node);
-    check.arg(prettier).args([
-        "--check",
-        "--log-level",
-        "warn",
-        "--no-error-on-unmatched-pattern",
-    ]);
-    let formatted = shell::run(check.args(patterns))
-        .context("to format: npx prettier --write with the same patterns");
-    let compiler = root.join("runtime-js/node_modules/typescript/bin/tsc");
-    let typed = shell::run(
-        shell::command(&node)
-            .arg(compiler)
-            .args(["--project", "runtime-js"]),
-    );
-    formatted.and(typed)
+    let mut command = shell::command(node::program()?);
+    command
+        .arg("tests/node/node_modules/prettier/bin/prettier.cjs")
+        .arg(mode);
+    command
+        .args(["--log-level", "warn", "--no-error-on-unmatched-pattern"])
+        .args(patterns);
+    Ok(command)
+}
+
+/// `cargo xtask fmt`: formats everything.
+pub fn format_all() -> Result<()> {
+    shell::run(shell::cargo().args(["fmt", "--all"]))?;
+    shell::run(&mut prettier("--write")?)
 }
 
 /// Runs `tests/<suite>/run.mjs` for every suite.

@@ -17,9 +17,13 @@ export default {
       });
     }
     const name = pathname.match(/^\/rooms\/([^/]+)$/)?.[1];
-    if (name === undefined) return new Response("Not found.\n", { status: 404 });
+    if (name === undefined)
+      return new Response("Not found.\n", { status: 404 });
     if (!isRoomName(name)) {
-      return new Response("A room's name has 1 to 40 letters, digits or hyphens.\n", { status: 400 });
+      return new Response(
+        "A room's name has 1 to 40 letters, digits or hyphens.\n",
+        { status: 400 },
+      );
     }
     return env.ROOM.getByName(name).fetch(request);
   },

@@ -20,7 +20,8 @@ const HISTORY_MESSAGES = 100;
 const TEXT_CHARACTERS_MAX = 2000;
 const USER_CHARACTERS_MAX = 30;
 
-export const isRoomName = (name: string): boolean => /^[A-Za-z0-9-]{1,40}$/.test(name);
+export const isRoomName = (name: string): boolean =>
+  /^[A-Za-z0-9-]{1,40}$/.test(name);
 
 /**
  * One chat room. It sleeps while nobody writes: its sockets stay open, and it is constructed anew
@@ -41,17 +42,25 @@ export class Room extends DurableObject<Env> {
       );
     `);
     // Answered without waking the object.
-    ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair("ping", "pong"));
+    ctx.setWebSocketAutoResponse(
+      new WebSocketRequestResponsePair("ping", "pong"),
+    );
   }
 
   /** Accepts a member's socket: `?user=<name>` says who it is. */
   async fetch(request: Request): Promise<Response> {
     if (request.headers.get("Upgrade")?.toLowerCase() !== "websocket") {
-      return new Response("A room is a WebSocket.\n", { status: 426, headers: { Upgrade: "websocket" } });
+      return new Response("A room is a WebSocket.\n", {
+        status: 426,
+        headers: { Upgrade: "websocket" },
+      });
     }
     const user = new URL(request.url).searchParams.get("user")?.trim() ?? "";
     if (user === "" || user.length > USER_CHARACTERS_MAX) {
-      return new Response(`A name has 1 to ${USER_CHARACTERS_MAX} characters.\n`, { status: 400 });
+      return new Response(
+        `A name has 1 to ${USER_CHARACTERS_MAX} characters.\n`,
+        { status: 400 },
+      );
     }
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server);
@@ -66,13 +75,21 @@ export class Room extends DurableObject<Env> {
   webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): void {
     const text = typeof data === "string" ? data.trim() : "";
     if (text === "" || text.length > TEXT_CHARACTERS_MAX) {
-      send(socket, { type: "error", text: `A message is text of 1 to ${TEXT_CHARACTERS_MAX} characters.` });
+      send(socket, {
+        type: "error",
+        text: `A message is text of 1 to ${TEXT_CHARACTERS_MAX} characters.`,
+      });
       return;
     }
     const { user } = attachment(socket);
     const at = Date.now();
     const { id } = this.#sql
-      .exec<{ id: number }>("INSERT INTO messages (user, text, at) VALUES (?, ?, ?) RETURNING id", user, text, at)
+      .exec<{ id: number }>(
+        "INSERT INTO messages (user, text, at) VALUES (?, ?, ?) RETURNING id",
+        user,
+        text,
+        at,
+      )
       .one();
     this.#sql.exec("DELETE FROM messages WHERE id <= ?", id - HISTORY_MESSAGES);
     this.#broadcast({ type: "message", id, user, text, at });
@@ -94,9 +111,12 @@ export class Room extends DurableObject<Env> {
   }
 
   #history(): Notice[] {
-    const rows = this.#sql.exec<{ id: number; user: string; text: string; at: number }>(
-      "SELECT id, user, text, at FROM messages ORDER BY id",
-    );
+    const rows = this.#sql.exec<{
+      id: number;
+      user: string;
+      text: string;
+      at: number;
+    }>("SELECT id, user, text, at FROM messages ORDER BY id");
     return [...rows].map((row) => ({ type: "message" as const, ...row }));
   }
 
@@ -113,7 +133,8 @@ export class Room extends DurableObject<Env> {
   }
 }
 
-const attachment = (socket: WebSocket): Attachment => socket.deserializeAttachment() as Attachment;
+const attachment = (socket: WebSocket): Attachment =>
+  socket.deserializeAttachment() as Attachment;
 
 function send(socket: WebSocket, notice: Notice): void {
   try {

@@ -22,13 +22,16 @@ export class Counter extends DurableObject<Env> {
 
   /** The present value. */
   read(): number {
-    return this.#sql.exec<{ value: number }>("SELECT value FROM counter").one().value;
+    return this.#sql.exec<{ value: number }>("SELECT value FROM counter").one()
+      .value;
   }
 
   /** Adds one and returns the new value; the caller gets it when the write is durable. */
   increment(): number {
     return this.#sql
-      .exec<{ value: number }>("UPDATE counter SET value = value + 1 RETURNING value")
+      .exec<{ value: number }>(
+        "UPDATE counter SET value = value + 1 RETURNING value",
+      )
       .one().value;
   }
 }
