@@ -1,0 +1,319 @@
+//! What SQL written by a script may do: allow-lists of functions, pragmas and virtual tables,
+//! and the protection of names that begin with `_cf_`.
+
+use rusqlite::ffi;
+
+/// Functions that scripts may call, sorted.
+const FUNCTIONS: &[&str] = &[
+    "->",
+    "->>",
+    "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "avg",
+    "bm25",
+    "ceil",
+    "ceiling",
+    "changes",
+    "char",
+    "coalesce",
+    "concat",
+    "concat_ws",
+    "cos",
+    "cosh",
+    "count",
+    "cume_dist",
+    "current_date",
+    "current_time",
+    "current_timestamp",
+    "date",
+    "datetime",
+    "degrees",
+    "dense_rank",
+    "exp",
+    "first_value",
+    "floor",
+    "format",
+    "glob",
+    "group_concat",
+    "hex",
+    "highlight",
+    "if",
+    "ifnull",
+    "iif",
+    "instr",
+    "json",
+    "json_array",
+    "json_array_insert",
+    "json_array_length",
+    "json_error_position",
+    "json_extract",
+    "json_group_array",
+    "json_group_object",
+    "json_insert",
+    "json_object",
+    "json_patch",
+    "json_pretty",
+    "json_quote",
+    "json_remove",
+    "json_replace",
+    "json_set",
+    "json_type",
+    "json_valid",
+    "jsonb",
+    "jsonb_array",
+    "jsonb_array_insert",
+    "jsonb_extract",
+    "jsonb_group_array",
+    "jsonb_group_object",
+    "jsonb_insert",
+    "jsonb_object",
+    "jsonb_patch",
+    "jsonb_remove",
+    "jsonb_replace",
+    "jsonb_set",
+    "julianday",
+    "lag",
+    "last_insert_rowid",
+    "last_value",
+    "lead",
+    "length",
+    "like",
+    "likelihood",
+    "likely",
+    "ln",
+    "log",
+    "log10",
+    "log2",
+    "lower",
+    "ltrim",
+    "match",
+    "max",
+    "min",
+    "mod",
+    "nth_value",
+    "ntile",
+    "nullif",
+    "octet_length",
+    "percent_rank",
+    "pi",
+    "pow",
+    "power",
+    "printf",
+    "quote",
+    "radians",
+    "random",
+    "randomblob",
+    "rank",
+    "replace",
+    "round",
+    "row_number",
+    "rtreecheck",
+    "rtrim",
+    "sign",
+    "sin",
+    "sinh",
+    "snippet",
+    "soundex",
+    "sqlite_drop_column",
+    "sqlite_fail",
+    "sqlite_rename_column",
+    "sqlite_rename_quotefix",
+    "sqlite_rename_table",
+    "sqlite_rename_test",
+    "sqrt",
+    "stat_get",
+    "stat_init",
+    "stat_push",
+    "strftime",
+    "string_agg",
+    "substr",
+    "substring",
+    "sum",
+    "tan",
+    "tanh",
+    "time",
+    "timediff",
+    "total",
+    "total_changes",
+    "trim",
+    "trunc",
+    "typeof",
+    "unhex",
+    "unicode",
+    "unistr",
+    "unistr_quote",
+    "unixepoch",
+    "unlikely",
+    "upper",
+    "zeroblob",
+];
+
+/// Modules from which scripts may create virtual tables, or which they may use as table-valued
+/// functions. Every other module is removed from the connection.
+pub(crate) const MODULES: &[&std::ffi::CStr] = &[
+    c"fts5",
+    c"fts5vocab",
+    c"rtree",
+    c"rtree_i32",
+    c"json_each",
+    c"json_tree",
+    c"jsonb_each",
+    c"jsonb_tree",
+];
+
+/// How a pragma may be used.
+enum PragmaUse {
+    /// Only without an argument.
+    Read,
+    /// With or without one.
+    Any,
+}
+
+fn pragma_use(name: &str) -> Option<PragmaUse> {
+    Some(match name {
+        "data_version" | "page_size" => PragmaUse::Read,
+        "case_sensitive_like"
+        | "defer_foreign_keys"
+        | "foreign_key_check"
+        | "foreign_key_list"
+        | "foreign_keys"
+        | "ignore_check_constraints"
+        | "index_info"
+        | "index_list"
+        | "index_xinfo"
+        | "legacy_alter_table"
+        | "optimize"
+        | "quick_check"
+        | "recursive_triggers"
+        | "reverse_unordered_selects"
+        | "table_info"
+        | "table_list"
+        | "table_xinfo" => PragmaUse::Any,
+        _ => return None,
+    })
+}
+
+/// True for names that belong to the engine.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    name.as_bytes()
+        .get(..4)
+        .is_some_and(|head| head.eq_ignore_ascii_case(b"_cf_"))
+}
+
+/// The arguments that SQLite hands to an authorizer, decoded.
+pub(crate) struct Action<'a> {
+    pub code: i32,
+    pub first: Option<&'a str>,
+    pub second: Option<&'a str>,
+}
+
+/// What the authorizer says about one action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Allow,
+    Deny,
+    /// A transaction statement: refused with a text of its own.
+    DenyTransaction,
+    /// Allowed, but the effect lasts only inside a transaction, so one must be open.
+    AllowInTransaction,
+    /// Allowed, but names must be checked again afterwards.
+    AllowRename,
+}
+
+/// Judges one action of a script's statement.
+pub(crate) fn judge(action: &Action<'_>) -> Verdict {
+    let reserved = |name: Option<&str>| name.is_some_and(is_reserved);
+    let unless = |refused: bool| {
+        if refused {
+            Verdict::Deny
+        } else {
+            Verdict::Allow
+        }
+    };
+    match action.code {
+        ffi::SQLITE_SELECT | ffi::SQLITE_RECURSIVE => Verdict::Allow,
+        ffi::SQLITE_READ
+        | ffi::SQLITE_INSERT
+        | ffi::SQLITE_DELETE
+        | ffi::SQLITE_UPDATE
+        | ffi::SQLITE_CREATE_TABLE
+        | ffi::SQLITE_DROP_TABLE
+        | ffi::SQLITE_CREATE_VIEW
+        | ffi::SQLITE_DROP_VIEW
+        | ffi::SQLITE_ANALYZE => unless(reserved(action.first)),
+        ffi::SQLITE_CREATE_INDEX
+        | ffi::SQLITE_DROP_INDEX
+        | ffi::SQLITE_CREATE_TRIGGER
+        | ffi::SQLITE_DROP_TRIGGER
+        | ffi::SQLITE_DROP_VTABLE
+        | ffi::SQLITE_REINDEX => unless(reserved(action.first) || reserved(action.second)),
+        ffi::SQLITE_ALTER_TABLE => match reserved(action.second) {
+            true => Verdict::Deny,
+            false => Verdict::AllowRename,
+        },
+        ffi::SQLITE_CREATE_VTABLE => {
+            let known = action.second.is_some_and(|module| {
+                let module = module.to_ascii_lowercase();
+                matches!(&*module, "fts5" | "fts5vocab" | "rtree" | "rtree_i32")
+            });
+            unless(!known || reserved(action.first))
+        }
+        ffi::SQLITE_FUNCTION => {
+            let known = action.second.is_some_and(|name| {
+                let name = name.to_ascii_lowercase();
+                FUNCTIONS.binary_search(&&*name).is_ok()
+            });
+            unless(!known)
+        }
+        ffi::SQLITE_PRAGMA => judge_pragma(action),
+        ffi::SQLITE_TRANSACTION | ffi::SQLITE_SAVEPOINT => Verdict::DenyTransaction,
+        // ATTACH, DETACH, everything temporary, and actions that this list does not know.
+        _ => Verdict::Deny,
+    }
+}
+
+fn judge_pragma(action: &Action<'_>) -> Verdict {
+    let name = action.first.unwrap_or_default().to_ascii_lowercase();
+    match pragma_use(&name) {
+        Some(PragmaUse::Read) if action.second.is_none() => Verdict::Allow,
+        Some(PragmaUse::Any) if action.second.is_some_and(is_reserved) => Verdict::Deny,
+        Some(PragmaUse::Any) if name == "defer_foreign_keys" => Verdict::AllowInTransaction,
+        Some(PragmaUse::Any) => Verdict::Allow,
+        _ => Verdict::Deny,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_functions_is_sorted() {
+        assert!(FUNCTIONS.is_sorted());
+    }
+
+    #[test]
+    fn reserved_names_are_known_in_any_case() {
+        assert!(is_reserved("_cf_KV"));
+        assert!(is_reserved("_CF_x"));
+        assert!(!is_reserved("_cf"));
+        assert!(!is_reserved("cf_KV"));
+        assert!(!is_reserved("_cé_"));
+    }
+
+    #[test]
+    fn an_unknown_action_is_refused() {
+        let action = Action {
+            code: 4711,
+            first: None,
+            second: None,
+        };
+        assert_eq!(judge(&action), Verdict::Deny);
+    }
+}

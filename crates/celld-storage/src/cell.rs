@@ -1,0 +1,669 @@
+//! The cell's database as a whole: creation, transactions, commit, snapshot, parking.
+
+use std::fs::{File, OpenOptions as FileOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use celld_core::Txid;
+
+use crate::cache::StatementCache;
+use crate::capture;
+use crate::conn::{Handle, InterruptHandle, ProgressHook};
+use crate::error::{SqlError, StorageError};
+use crate::format::{self, Chain, PAGE, SegmentPages, Snapshot};
+use crate::options::OpenOptions;
+use crate::sql::Cursors;
+use crate::stmt::Stmt;
+use crate::template;
+
+/// A level of nested transactions; the outermost is 1.
+pub type Depth = u32;
+
+/// Where a cell's data comes from.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Image<'a> {
+    /// The newest snapshot, if there is one.
+    pub snapshot: Option<&'a [u8]>,
+    /// Segments after it, in order. Those that the snapshot holds already are skipped.
+    pub tail: &'a [Bytes],
+    /// Transaction with which the data must end; 0 for a cell that has never committed.
+    pub txid: Txid,
+}
+
+/// What a commit changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// Its number.
+    pub txid: Txid,
+    /// The changed pages, for the node log.
+    pub segment: Bytes,
+    /// The cell's alarm after the commit, in milliseconds since 1970.
+    pub alarm_ms: Option<i64>,
+}
+
+/// The engine's own statements, compiled at first use and kept while the connection is open.
+#[derive(Clone, Copy)]
+#[repr(usize)]
+pub(crate) enum Fixed {
+    Begin,
+    Commit,
+    Rollback,
+    KvGet,
+    KvPut,
+    KvDelete,
+    AlarmGet,
+    AlarmPut,
+    PageCount,
+    FreePages,
+}
+
+const FIXED: [&str; 10] = [
+    "BEGIN",
+    "COMMIT",
+    "ROLLBACK",
+    "SELECT value FROM _cf_KV WHERE key = ?1",
+    "INSERT INTO _cf_KV VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = excluded.value",
+    "DELETE FROM _cf_KV WHERE key = ?1",
+    "SELECT value FROM _cf_METADATA WHERE key = 1",
+    "INSERT INTO _cf_METADATA VALUES (1, ?1) ON CONFLICT DO UPDATE SET value = excluded.value",
+    "PRAGMA page_count",
+    "PRAGMA freelist_count",
+];
+
+/// What exists while the connection is open.
+pub(crate) struct Open {
+    pub conn: Rc<Handle>,
+    fixed: [Option<Stmt>; FIXED.len()],
+    pub cache: StatementCache,
+    /// WAL frames that are in segments already.
+    captured_frames: u32,
+}
+
+/// One cell's database.
+///
+/// A write opens the implicit transaction, which [`CellDb::commit`] ends; reads see it. The
+/// connection opens at first use and [`CellDb::park`] closes it. `Send`, not `Sync`.
+pub struct CellDb {
+    path: PathBuf,
+    pub(crate) options: OpenOptions,
+    pub(crate) open: Option<Open>,
+    pub(crate) cursors: Cursors,
+    txid: Txid,
+    chain: Chain,
+    in_transaction: bool,
+    depth: Depth,
+    poisoned: Option<String>,
+    /// The alarm, once it was read.
+    pub(crate) alarm: Option<Option<i64>>,
+    shrink: bool,
+    interrupt: InterruptHandle,
+    progress: Option<(u32, ProgressHook)>,
+}
+
+// SAFETY: the connection is opened without SQLite's own mutex, so at most one thread may use it
+// at a time. Every reference-counted handle and every statement is private to this value and
+// moves with it, and all use needs `&self` or `&mut self` of a type that is not `Sync`.
+unsafe impl Send for CellDb {}
+
+impl std::fmt::Debug for CellDb {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CellDb")
+            .field("path", &self.path)
+            .field("txid", &self.txid)
+            .field("open", &self.open.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl CellDb {
+    /// Writes the working file from `image`, replacing what is there. Checks checksums, format
+    /// versions, and that transactions follow each other without a gap.
+    ///
+    /// The connection is opened at first use.
+    pub fn create(
+        path: &Path,
+        options: OpenOptions,
+        image: Image<'_>,
+    ) -> Result<Self, StorageError> {
+        let (txid, chain) = restore(path, &image)?;
+        Ok(Self {
+            path: path.to_owned(),
+            options,
+            open: None,
+            cursors: Cursors::default(),
+            txid,
+            chain,
+            in_transaction: false,
+            depth: 0,
+            poisoned: None,
+            alarm: None,
+            shrink: false,
+            interrupt: InterruptHandle::default(),
+            progress: None,
+        })
+    }
+
+    /// Number of the last commit.
+    pub fn txid(&self) -> Txid {
+        self.txid
+    }
+
+    /// True when there is something that [`CellDb::commit`] would have to end.
+    pub fn is_dirty(&self) -> bool {
+        self.in_transaction
+            || self
+                .open
+                .as_ref()
+                .is_some_and(|open| open.conn.hooks.wal_frames.get() > open.captured_frames)
+    }
+
+    /// True while the connection is open.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Stops running statements from another thread.
+    pub fn interrupt_handle(&self) -> InterruptHandle {
+        self.interrupt.clone()
+    }
+
+    /// Calls `hook` about every `every_steps` instructions of SQLite's virtual machine; when it
+    /// answers true, the statement ends as if interrupted. The hook must not use this database.
+    pub fn set_progress_hook(&mut self, every_steps: u32, hook: Option<ProgressHook>) {
+        match &self.open {
+            Some(open) => open.conn.set_progress(every_steps, hook),
+            None => self.progress = hook.map(|hook| (every_steps, hook)),
+        }
+    }
+
+    /// Heap of the open connection, in bytes: page cache, schema, statements.
+    pub fn memory_bytes(&self) -> u64 {
+        self.open
+            .as_ref()
+            .map_or(0, |open| open.conn.memory_bytes())
+    }
+
+    pub(crate) fn opened(&mut self) -> Result<&mut Open, StorageError> {
+        if self.open.is_none() {
+            let conn = Handle::open(Some(&self.path), &self.options, &self.interrupt)?;
+            if let Some((every, hook)) = self.progress.take() {
+                conn.set_progress(every, Some(hook));
+            }
+            self.open = Some(Open {
+                conn,
+                fixed: Default::default(),
+                cache: StatementCache::default(),
+                captured_frames: 0,
+            });
+        }
+        Ok(self.open.as_mut().expect("it was opened above"))
+    }
+
+    /// Runs one of the engine's statements; `row` sees its first row.
+    pub(crate) fn run_fixed<R>(
+        &mut self,
+        which: Fixed,
+        bind: impl FnOnce(&mut Stmt) -> Result<(), SqlError>,
+        row: impl FnOnce(&Stmt) -> R,
+    ) -> Result<Option<R>, StorageError> {
+        let open = self.opened()?;
+        let slot = &mut open.fixed[which as usize];
+        let stmt = match slot {
+            Some(stmt) => stmt,
+            None => slot.insert(Stmt::trusted(&open.conn, FIXED[which as usize])?),
+        };
+        let result = bind(stmt).and_then(|()| stmt.step());
+        let answer = matches!(result, Ok(true)).then(|| row(stmt));
+        stmt.reset();
+        match result {
+            Ok(_) => Ok(answer),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// Opens the implicit transaction unless it is open.
+    pub(crate) fn ensure_transaction(&mut self) -> Result<(), StorageError> {
+        if let Some(cause) = &self.poisoned {
+            return Err(StorageError::Poisoned {
+                cause: cause.clone(),
+            });
+        }
+        if !self.in_transaction {
+            self.run_fixed(Fixed::Begin, |_| Ok(()), |_| ())?;
+            self.in_transaction = true;
+        }
+        Ok(())
+    }
+
+    /// Notes an error of a statement. Some errors make SQLite undo the whole transaction.
+    pub(crate) fn failed(&mut self, mut error: SqlError) -> StorageError {
+        let undone = self.in_transaction && self.open.as_ref().is_some_and(|o| o.conn.autocommit());
+        if undone {
+            error.critical = true;
+            self.poisoned.get_or_insert_with(|| error.message.clone());
+        }
+        error.into()
+    }
+
+    /// Number of open levels of nested transactions.
+    pub fn depth(&self) -> Depth {
+        self.depth
+    }
+
+    /// Commits the implicit transaction and answers what it changed; `None` when it changed
+    /// nothing, or while a nested transaction is open (then it goes on).
+    ///
+    /// After an error the cell must be reset: nothing was committed, or (errors of the capture)
+    /// the working file holds a commit that no segment carries, and every later commit fails.
+    pub fn commit(&mut self) -> Result<Option<Committed>, StorageError> {
+        if let Some(cause) = &self.poisoned {
+            return Err(StorageError::Poisoned {
+                cause: cause.clone(),
+            });
+        }
+        if self.depth > 0 || !self.is_dirty() {
+            return Ok(None);
+        }
+        if self.in_transaction {
+            self.run_fixed(Fixed::Commit, |_| Ok(()), |_| ())?;
+            self.in_transaction = false;
+        }
+        let answer = self.capture();
+        if let Err(error) = &answer {
+            self.poisoned = Some(error.to_string());
+        }
+        answer
+    }
+
+    fn capture(&mut self) -> Result<Option<Committed>, StorageError> {
+        if self.shrink && self.cursors.live() == 0 {
+            self.shrink = false;
+            if let Err(error) = self.opened()?.conn.run_trusted("VACUUM") {
+                tracing::warn!(path = %self.path.display(), %error, "cannot shrink a cleared database");
+            }
+        }
+        let txid = self.txid.next();
+        let first = self.txid == Txid::new(0);
+        let open = self.opened()?;
+        let frames = open.conn.hooks.wal_frames.get();
+        if frames == open.captured_frames {
+            return Ok(None);
+        }
+        let mut pages = capture::read_frames(&open.conn, open.captured_frames, frames, txid)?;
+        open.captured_frames = frames;
+        if first {
+            // The first segment holds every page, so that a history needs no template, which
+            // another version may build differently.
+            pages = self.whole(frames)?;
+        }
+        let (segment, chain) = format::write_segment(&SegmentPages {
+            txid,
+            before: self.chain,
+            db_pages: pages.db_pages,
+            full: first,
+            numbers: &pages.numbers,
+            contents: &pages.contents,
+        });
+        self.txid = txid;
+        self.chain = chain;
+        self.checkpoint_if_large()?;
+        let alarm_ms = self.get_alarm()?;
+        Ok(Some(Committed {
+            txid,
+            segment,
+            alarm_ms,
+        }))
+    }
+
+    fn checkpoint_if_large(&mut self) -> Result<(), StorageError> {
+        let limit = self.options.wal_checkpoint_bytes;
+        let Some(open) = &mut self.open else {
+            return Ok(());
+        };
+        let large = u64::from(open.captured_frames) * PAGE as u64 > limit;
+        if large && open.conn.checkpoint()? {
+            open.captured_frames = 0;
+            open.conn.hooks.wal_frames.set(0);
+        }
+        Ok(())
+    }
+
+    /// Undoes everything since the last commit, nested transactions included.
+    ///
+    /// Cursors stay usable unless the schema changed.
+    pub fn rollback(&mut self) -> Result<(), StorageError> {
+        self.alarm = None;
+        self.depth = 0;
+        self.shrink = false;
+        if !self.in_transaction {
+            return Ok(());
+        }
+        self.in_transaction = false;
+        self.poisoned = None;
+        if self.opened()?.conn.autocommit() {
+            return Ok(());
+        }
+        self.run_fixed(Fixed::Rollback, |_| Ok(()), |_| ())
+            .map(|_| ())
+    }
+
+    /// Begins a nested transaction. Answers its level.
+    pub fn begin_nested(&mut self) -> Result<Depth, StorageError> {
+        self.ensure_transaction()?;
+        let depth = self.depth + 1;
+        self.savepoint("SAVEPOINT", depth)?;
+        self.depth = depth;
+        Ok(depth)
+    }
+
+    /// Keeps the innermost nested transaction's changes, as a part of the one around it.
+    pub fn release_nested(&mut self, depth: Depth) -> Result<(), StorageError> {
+        self.check_innermost(depth)?;
+        self.savepoint("RELEASE", depth)?;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// Undoes the innermost nested transaction's changes and ends it.
+    pub fn rollback_nested(&mut self, depth: Depth) -> Result<(), StorageError> {
+        self.check_innermost(depth)?;
+        self.alarm = None;
+        self.depth -= 1;
+        if self.poisoned.is_some() {
+            // SQLite has undone everything already; `commit` reports it.
+            return Ok(());
+        }
+        self.savepoint("ROLLBACK TO", depth)?;
+        self.savepoint("RELEASE", depth)
+    }
+
+    fn check_innermost(&self, depth: Depth) -> Result<(), StorageError> {
+        if depth == 0 || depth != self.depth {
+            return Err(StorageError::NestingOrder {
+                depth,
+                open: self.depth,
+            });
+        }
+        Ok(())
+    }
+
+    fn savepoint(&mut self, verb: &str, depth: Depth) -> Result<(), StorageError> {
+        if let Some(cause) = &self.poisoned {
+            return Err(StorageError::Poisoned {
+                cause: cause.clone(),
+            });
+        }
+        let sql = format!("{verb} _cf_{depth}");
+        match self.opened()?.conn.run_trusted(&sql) {
+            Err(StorageError::Sql(error)) => Err(self.failed(error)),
+            other => other,
+        }
+    }
+
+    /// The whole database as of the last commit, compressed; uncommitted writes are not in it.
+    pub fn snapshot(&mut self) -> Result<(Txid, Bytes), StorageError> {
+        let file = self.file()?;
+        let (pages, db_pages) = self.overlay(&file)?;
+        let path = &self.path;
+        let read = |first: u32, into: &mut [u8]| read_pages(path, &file, &pages, first, into);
+        let data = format::write_snapshot(self.txid, self.chain, db_pages, read)?;
+        Ok((self.txid, data))
+    }
+
+    fn file(&self) -> Result<File, StorageError> {
+        File::open(&self.path).map_err(|source| self.io("open", source))
+    }
+
+    fn io(&self, action: &'static str, source: std::io::Error) -> StorageError {
+        StorageError::Io {
+            action,
+            path: self.path.clone(),
+            source,
+        }
+    }
+
+    /// Committed pages that are in the WAL but not yet in the file, and the database's size.
+    fn overlay(&self, file: &File) -> Result<(capture::Pages, u32), StorageError> {
+        if let Some(open) = &self.open
+            && open.captured_frames > 0
+        {
+            let pages = capture::read_frames(&open.conn, 0, open.captured_frames, self.txid)?;
+            let db_pages = pages.db_pages;
+            return Ok((pages, db_pages));
+        }
+        let bytes = file
+            .metadata()
+            .map_err(|source| self.io("measure", source))?
+            .len();
+        let db_pages = u32::try_from(bytes / PAGE as u64).unwrap_or(u32::MAX);
+        Ok((capture::Pages::default(), db_pages))
+    }
+
+    /// Every page, after the WAL has `frames` frames.
+    fn whole(&mut self, frames: u32) -> Result<capture::Pages, StorageError> {
+        debug_assert_eq!(
+            self.open.as_ref().map(|open| open.captured_frames),
+            Some(frames)
+        );
+        let file = self.file()?;
+        let (pages, db_pages) = self.overlay(&file)?;
+        let mut contents = vec![0; db_pages as usize * PAGE];
+        read_pages(&self.path, &file, &pages, 1, &mut contents)?;
+        Ok(capture::Pages {
+            numbers: (1..=db_pages).collect(),
+            contents,
+            db_pages,
+        })
+    }
+
+    /// Closes the connection and keeps the file; the next use opens it again. Cursors end.
+    ///
+    /// Fails without effect while there is something to commit.
+    pub fn park(&mut self) -> Result<(), StorageError> {
+        if self.is_dirty() {
+            return Err(StorageError::ParkWhileDirty);
+        }
+        self.cursors.clear();
+        let Some(mut open) = self.open.take() else {
+            return Ok(());
+        };
+        open.cache.clear();
+        open.fixed = Default::default();
+        self.progress = open.conn.take_progress();
+        // Closing moves the WAL into the file. Doing it here shows the error if that fails.
+        let moved = open.conn.checkpoint();
+        drop(open);
+        moved.map(|_| ())
+    }
+
+    /// Closes the database and removes its files. Uncommitted changes are gone.
+    pub fn destroy(mut self) -> Result<(), StorageError> {
+        self.cursors.clear();
+        if let Some(open) = self.open.take() {
+            open.conn.keep_wal_on_close();
+        }
+        remove_wal(&self.path)?;
+        std::fs::remove_file(&self.path).map_err(|source| self.io("remove", source))
+    }
+
+    /// Bytes of the database without its free pages, as `sql.databaseSize` has it.
+    pub fn database_size(&mut self) -> Result<u64, StorageError> {
+        let mut count = |which| {
+            let value = self.run_fixed(which, |_| Ok(()), |stmt| stmt.integer(0))?;
+            Ok::<_, StorageError>(value.flatten().unwrap_or(0))
+        };
+        let used = count(Fixed::PageCount)? - count(Fixed::FreePages)?;
+        Ok(u64::try_from(used).unwrap_or(0) * PAGE as u64)
+    }
+
+    /// The alarm, in milliseconds since 1970.
+    pub fn get_alarm(&mut self) -> Result<Option<i64>, StorageError> {
+        if let Some(alarm) = self.alarm {
+            return Ok(alarm);
+        }
+        let alarm = self.run_fixed(Fixed::AlarmGet, |_| Ok(()), |stmt| stmt.integer(0))?;
+        let alarm = alarm.flatten();
+        self.alarm = Some(alarm);
+        Ok(alarm)
+    }
+
+    /// Sets or clears the alarm, as a part of the implicit transaction.
+    pub fn set_alarm(&mut self, alarm_ms: Option<i64>) -> Result<(), StorageError> {
+        if self.get_alarm()? == alarm_ms {
+            return Ok(());
+        }
+        self.ensure_transaction()?;
+        let bind = |stmt: &mut Stmt| match alarm_ms {
+            Some(ms) => stmt.bind_i64(1, ms),
+            None => stmt.bind_null(1),
+        };
+        self.run_fixed(Fixed::AlarmPut, bind, |_| ())?;
+        self.alarm = Some(alarm_ms);
+        Ok(())
+    }
+
+    pub(crate) fn shrink_at_commit(&mut self) {
+        self.shrink = true;
+    }
+}
+
+impl Drop for CellDb {
+    fn drop(&mut self) {
+        // The file is scratch: moving the WAL into it would be work for nothing.
+        self.cursors.clear();
+        if let Some(open) = self.open.take() {
+            open.conn.keep_wal_on_close();
+        }
+    }
+}
+
+/// Reads pages from the file, with those of `newer` in their place.
+fn read_pages(
+    path: &Path,
+    file: &File,
+    newer: &capture::Pages,
+    first: u32,
+    into: &mut [u8],
+) -> Result<(), StorageError> {
+    let io = |source| StorageError::Io {
+        action: "read",
+        path: path.to_owned(),
+        source,
+    };
+    let mut at = u64::from(first - 1) * PAGE as u64;
+    let mut rest = &mut *into;
+    while !rest.is_empty() {
+        let got = file.read_at(rest, at).map_err(io)?;
+        if got == 0 {
+            // Pages beyond the file's end are in the WAL, or were never written.
+            rest.fill(0);
+            break;
+        }
+        at += got as u64;
+        rest = &mut rest[got..];
+    }
+    let end = first + (into.len() / PAGE) as u32;
+    let from = newer.numbers.partition_point(|&number| number < first);
+    for (index, &number) in newer.numbers.iter().enumerate().skip(from) {
+        if number >= end {
+            break;
+        }
+        let to = (number - first) as usize * PAGE;
+        into[to..to + PAGE].copy_from_slice(&newer.contents[index * PAGE..(index + 1) * PAGE]);
+    }
+    Ok(())
+}
+
+fn remove_wal(path: &Path) -> Result<(), StorageError> {
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    match std::fs::remove_file(&wal) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(StorageError::Io {
+            action: "remove",
+            path: wal.into(),
+            source,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the file for `image`. Answers where its history ends.
+fn restore(path: &Path, image: &Image<'_>) -> Result<(Txid, Chain), StorageError> {
+    let io = |source| StorageError::Io {
+        action: "write",
+        path: path.to_owned(),
+        source,
+    };
+    remove_wal(path)?;
+    let file = FileOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path)
+        .map_err(io)?;
+    let write = |first: u32, pages: &[u8]| {
+        file.write_all_at(pages, u64::from(first - 1) * PAGE as u64)
+            .map_err(io)
+    };
+    let (mut txid, mut chain, mut db_pages) = (Txid::new(0), Chain::default(), 0);
+    match image.snapshot {
+        Some(data) => {
+            let snapshot = Snapshot::open(data)?;
+            for chunk in snapshot.chunks() {
+                let (first, pages) = chunk?;
+                write(first, &pages)?;
+            }
+            (txid, chain, db_pages) = (snapshot.txid, snapshot.chain, snapshot.db_pages);
+        }
+        None if image.tail.is_empty() => write(1, template::image()?)?,
+        None => {}
+    }
+    for (index, data) in image.tail.iter().enumerate() {
+        if format::segment_txid(data).is_some_and(|older| older <= txid) {
+            continue;
+        }
+        let segment = format::read_segment(data, index)?;
+        let bad = |what: String| StorageError::DamagedSegment {
+            index,
+            txid: Some(segment.txid),
+            what,
+        };
+        if segment.txid != txid.next() {
+            return Err(bad(format!(
+                "it follows txid {txid}: segments between them are missing"
+            )));
+        }
+        if segment.before != chain {
+            return Err(bad(format!(
+                "it belongs to another history than txid {txid} before it"
+            )));
+        }
+        if txid == Txid::new(0) && !segment.full {
+            return Err(bad(
+                "it begins the history but does not hold every page".into()
+            ));
+        }
+        for (number, page) in segment
+            .numbers
+            .iter()
+            .zip(segment.contents.chunks_exact(PAGE))
+        {
+            write(*number, page)?;
+        }
+        if segment.db_pages != db_pages {
+            db_pages = segment.db_pages;
+            file.set_len(u64::from(db_pages) * PAGE as u64)
+                .map_err(io)?;
+        }
+        (txid, chain) = (segment.txid, segment.after);
+    }
+    if txid != image.txid {
+        return Err(StorageError::WrongEnd {
+            found: txid,
+            expected: image.txid,
+        });
+    }
+    Ok((txid, chain))
+}
