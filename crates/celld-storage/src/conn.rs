@@ -361,10 +361,13 @@ impl Handle {
     /// Copies the whole database out (used for the template only).
     pub fn serialize(&self) -> Option<Vec<u8>> {
         let mut size = 0;
+        // SQLite compiles a pragma for this.
+        let before = self.hooks.trusted.replace(true);
         // SAFETY: `db` is open; the answer is null or a buffer of `size` bytes from SQLite's
         // allocator, which is copied and then freed.
         unsafe {
             let data = ffi::sqlite3_serialize(self.db, c"main".as_ptr(), &mut size, 0);
+            self.hooks.trusted.set(before);
             if data.is_null() {
                 return None;
             }

@@ -15,6 +15,8 @@ mod error;
 mod format;
 mod kv;
 mod options;
+#[doc(hidden)]
+pub mod sabotage;
 mod sql;
 mod stmt;
 mod template;
