@@ -26,6 +26,7 @@ const defaultDate = "2026-11-17";
  * - `vars`: variables, strings or JSON
  * - `services`: `[{ binding, entrypoint, props }]`, all of them of this Worker
  * - `bundle`: false to upload the files of `<name>.modules/` as they are, `main.js` first
+ * - `checkMs`: time that one check may take
  * - `alone`: true when the case ends or starves its process
  * - `starts`: a text that the refusal to start contains
  *

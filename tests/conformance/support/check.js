@@ -117,10 +117,11 @@ export function suite({ worker = {}, object = {}, fallback }) {
     async fetch(request, env, ctx) {
       const url = new URL(request.url);
       if (url.pathname === "/__checks") {
-        return Response.json([
+        const list = [
           ...Object.keys(worker).map((name) => ({ name, kind: "worker" })),
           ...Object.keys(object).map((name) => ({ name, kind: "object" })),
-        ]);
+        ];
+        return Response.json(list, { headers: { "x-checks": "1" } });
       }
       const name = url.searchParams.get("name");
       if (url.pathname === "/__worker") {

@@ -1,0 +1,12 @@
+function h(
+  tag: string,
+  props: Record<string, unknown> | null,
+  ...children: unknown[]
+) {
+  return { tag, props, children };
+}
+enum Colour {
+  Red = "red",
+}
+/** @jsx h */
+export const tree = <p class={Colour.Red}>hi</p>;

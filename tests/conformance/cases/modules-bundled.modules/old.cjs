@@ -1,0 +1,3 @@
+"use strict";
+exports.answer = 42;
+exports.where = typeof module;

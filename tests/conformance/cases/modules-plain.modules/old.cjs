@@ -1,0 +1,2 @@
+const inner = require("./inner.cjs");
+module.exports = { answer: inner.half * 2, exportsIsObject: typeof exports };

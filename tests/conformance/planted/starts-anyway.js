@@ -1,0 +1,4 @@
+// config: {"starts": "a refusal that does not come"}
+export default {
+  fetch: () => new Response("serves"),
+};
