@@ -1,1 +1,29 @@
-//! celld-log.
+//! The node log: one ordered log of all commits of all cells of one session.
+//!
+//! [`NodeLog::open`] reads what dead sessions left behind, then begins this session's own files.
+//! A commit is [appended](NodeLog::append) and gets an [`Lsn`](celld_core::Lsn); one writer
+//! thread puts what has gathered on disk with one write and one flush, and then opens the gates
+//! ([`NodeLog::when_durable`]) that waited for it. For a bucket in a local directory that flush is
+//! the proof that an output gate waits for.
+//!
+//! After a crash [`NodeLog::tail`] gives a cell's commits since its cell record was last written.
+//! Once the node says that they are in the record ([`NodeLog::checkpointed`]), files that hold
+//! nothing else are removed, oldest first.
+
+mod disk;
+mod file;
+mod gates;
+mod index;
+mod lock;
+mod node_log;
+mod read;
+mod record;
+mod writer;
+
+pub use disk::{Disk, DiskFile, RealDisk};
+pub use gates::GateQueue;
+pub use index::{CellTail, RecordRef, TailGap};
+pub use lock::LockError;
+pub use node_log::{Gate, LogFailed, NodeLog, OnFailed, OpenError, Options, Stats};
+pub use read::{ReadError, Recovery};
+pub use record::{BadRecord, Commit, Record};
