@@ -12,7 +12,9 @@ pub struct NamespaceKey(Arc<str>);
 
 /// The text is not a namespace key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a namespace key: use 1 to 128 letters, digits, '_', '-' or '.', not starting with '.'")]
+#[error(
+    "{0:?} is not a namespace key: use 1 to 128 letters, digits, '_', '-' or '.', not starting with '.'"
+)]
 pub struct BadNamespaceKey(pub String);
 
 impl NamespaceKey {
@@ -154,6 +156,32 @@ counter!(
     /// An isolate host within this process.
     HostId
 );
+counter!(
+    /// Number of a deployment as this process met it: a later one of the same script is greater.
+    Generation
+);
+
+/// Name of a Worker, as its Wrangler configuration gives it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ScriptName(Arc<str>);
+
+impl ScriptName {
+    /// Wraps a name; what a name may look like is `celld-deploy`'s to check.
+    pub fn new(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ScriptName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// One life of a node process: 128 random bits, fresh at every start, written as 32 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,0 +1,491 @@
+//! Which cells live in an isolate, and the way in and out.
+//!
+//! ```text
+//!            ┌────────► Queued ───┐ (node full)
+//! cold ──────┤                    ▼
+//!   ▲  Wanted└───────────────► Loading ──► Resident ──► Evicting ──► Saving ──► cold
+//!   │                             image + host           remains      record
+//!   └── Compacting (a cold cell's data moves from log to record)
+//! ```
+//! A cell has one entry, so it is loaded, resident, saved or compacted once at a time. A request
+//! in any phase after `Resident` is remembered (`wanted`) and starts the way in when the way out
+//! has ended.
+
+use crate::effect::{Effect, Leave, Refusal};
+use crate::event::Activity;
+use crate::machine::{Core, Timer};
+use crate::sabotage::Fault;
+use crate::{CellId, HostId, MonoMs};
+
+/// While the node is full, idle cells are looked for this often.
+const ROOM_LOOK_MS: u64 = 250;
+/// Cells that are looked at each time.
+const ROOM_PROBES_MAX: usize = 32;
+
+/// A cell that is not cold.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    pub(crate) state: State,
+    /// Somebody waits for it.
+    pub(crate) wanted: bool,
+}
+
+/// Where a cell is on its way.
+#[derive(Debug)]
+pub(crate) enum State {
+    /// Waits for a place on the node.
+    Queued { ticket: u64, until: MonoMs },
+    /// Its image is being read (`image`: is here), a host is reserved or not.
+    Loading { host: Option<HostId>, image: bool },
+    /// Serves.
+    Resident {
+        host: HostId,
+        used: MonoMs,
+        /// Time of its idleness check.
+        check_at: Option<MonoMs>,
+        /// A checkpoint is under way.
+        saving: bool,
+    },
+    /// The host is letting it go.
+    Evicting { host: HostId },
+    /// Its record is being written.
+    Saving,
+    /// Its record is being rebuilt from the log.
+    Compacting,
+}
+
+impl State {
+    pub(crate) fn host(&self) -> Option<HostId> {
+        match self {
+            Self::Loading { host, .. } => *host,
+            Self::Resident { host, .. } | Self::Evicting { host } => Some(*host),
+            Self::Queued { .. } | Self::Saving | Self::Compacting => None,
+        }
+    }
+}
+
+impl Core {
+    /// Cells that take up a place.
+    pub(crate) fn resident_count(&self) -> usize {
+        self.cells.len() - self.queued.len() - self.compacting
+    }
+
+    pub(crate) fn wanted(&mut self, cell: CellId, now: MonoMs) {
+        let forget = self.sabotage.is(Fault::ForgetWaiter);
+        let twice = self.sabotage.is(Fault::ActivateTwice);
+        let hasty = self.sabotage.is(Fault::LoadWhileSaving);
+        match self.cells.get_mut(&cell) {
+            None => self.begin(cell, now),
+            Some(Cell {
+                state: State::Loading { .. },
+                ..
+            }) if twice => self.begin(cell, now),
+            Some(Cell {
+                state: State::Saving,
+                ..
+            }) if hasty => self.begin(cell, now),
+            Some(held) => held.wanted |= !forget,
+        }
+    }
+
+    /// Starts a cold cell's way in.
+    fn begin(&mut self, cell: CellId, now: MonoMs) {
+        if self.draining.is_some() {
+            self.out.push(Effect::Refuse {
+                cell,
+                why: Refusal::ShuttingDown,
+            });
+        } else if self.target(&cell).is_none() {
+            self.out.push(Effect::Refuse {
+                cell,
+                why: Refusal::NoClass,
+            });
+        } else if !self.queued.is_empty() || self.resident_count() >= self.config.resident_max {
+            self.queue(cell, now);
+        } else {
+            self.load(cell);
+        }
+    }
+
+    fn queue(&mut self, cell: CellId, now: MonoMs) {
+        let (ticket, until) = (self.next_ticket, now.plus(self.config.admission_wait_ms));
+        self.next_ticket += 1;
+        self.queued.insert(ticket, cell.clone());
+        self.timers.insert((until, Timer::Admission(cell.clone())));
+        self.cells.insert(
+            cell,
+            Cell {
+                state: State::Queued { ticket, until },
+                wanted: true,
+            },
+        );
+        if self.queued.len() == 1 {
+            self.make_room(now);
+        }
+    }
+
+    fn load(&mut self, cell: CellId) {
+        let state = State::Loading {
+            host: None,
+            image: false,
+        };
+        self.cells.insert(
+            cell.clone(),
+            Cell {
+                state,
+                wanted: true,
+            },
+        );
+        self.out.push(Effect::LoadImage { cell: cell.clone() });
+        self.place_again(cell);
+    }
+
+    /// Lets queued cells in while there is room.
+    pub(crate) fn admit(&mut self, _now: MonoMs) {
+        while self.resident_count() < self.config.resident_max
+            && let Some((_, cell)) = self.queued.pop_first()
+        {
+            if let Some(Cell {
+                state: State::Queued { until, .. },
+                ..
+            }) = self.cells.remove(&cell)
+            {
+                self.timers.remove(&(until, Timer::Admission(cell.clone())));
+            }
+            match self.target(&cell) {
+                Some(_) => self.load(cell),
+                None => self.out.push(Effect::Refuse {
+                    cell,
+                    why: Refusal::NoClass,
+                }),
+            }
+        }
+    }
+
+    pub(crate) fn admission_timer(&mut self, cell: CellId) {
+        if let Some(Cell {
+            state: State::Queued { ticket, .. },
+            ..
+        }) = self.cells.get(&cell)
+        {
+            self.queued.remove(ticket);
+            self.cells.remove(&cell);
+            self.out.push(Effect::Refuse {
+                cell,
+                why: Refusal::Full,
+            });
+        }
+    }
+
+    /// Looks at the cells that were not used for longest, while others wait for a place.
+    pub(crate) fn make_room(&mut self, now: MonoMs) {
+        if self.queued.is_empty() {
+            return;
+        }
+        let oldest = self
+            .by_use
+            .iter()
+            .take(self.queued.len().min(ROOM_PROBES_MAX));
+        for (_, cell) in oldest {
+            self.out.push(Effect::CheckCell { cell: cell.clone() });
+        }
+        self.timers.insert((now.plus(ROOM_LOOK_MS), Timer::Room));
+    }
+
+    pub(crate) fn image_loaded(&mut self, cell: CellId, now: MonoMs) {
+        let draining = self.draining.is_some();
+        let Some(held) = self.cells.get_mut(&cell) else {
+            return;
+        };
+        let State::Loading { host, image } = &mut held.state else {
+            return;
+        };
+        *image = true;
+        let (host, wanted) = (*host, held.wanted);
+        if draining {
+            self.cells.remove(&cell);
+            if let Some(host) = host {
+                self.vacate(&cell, host, now);
+            }
+            self.out.push(Effect::Refuse {
+                cell,
+                why: Refusal::ShuttingDown,
+            });
+        } else if host.is_some() {
+            self.activate_if_complete(cell, now);
+        } else if wanted {
+            self.place_again(cell.clone());
+            self.activate_if_complete(cell, now);
+        } else {
+            self.cells.remove(&cell);
+            self.out.push(Effect::Release { cell });
+        }
+    }
+
+    pub(crate) fn image_failed(&mut self, cell: CellId, now: MonoMs) {
+        let Some(Cell {
+            state: State::Loading { host, .. },
+            ..
+        }) = self.cells.get(&cell)
+        else {
+            return;
+        };
+        let host = *host;
+        self.cells.remove(&cell);
+        if let Some(host) = host {
+            self.vacate(&cell, host, now);
+        }
+        self.out.push(Effect::Refuse {
+            cell,
+            why: Refusal::Unreadable,
+        });
+    }
+
+    /// Hands a cell over once its image is here and its host is ready.
+    pub(crate) fn activate_if_complete(&mut self, cell: CellId, now: MonoMs) {
+        let Some(held) = self.cells.get_mut(&cell) else {
+            return;
+        };
+        let State::Loading {
+            host: Some(host),
+            image: true,
+        } = held.state
+        else {
+            return;
+        };
+        if !self.hosts.get(&host).is_some_and(|known| known.ready) {
+            return;
+        }
+        held.wanted = false;
+        held.state = State::Resident {
+            host,
+            used: now,
+            check_at: None,
+            saving: false,
+        };
+        self.by_use.insert((now, cell.clone()));
+        let first_look = self
+            .config
+            .hibernate_after_ms
+            .min(self.config.idle_after_ms);
+        self.look_later(&cell, now.plus(first_look));
+        self.out.push(Effect::Activate { cell, host });
+    }
+
+    fn look_later(&mut self, cell: &CellId, at: MonoMs) {
+        if let Some(Cell {
+            state: State::Resident { check_at, .. },
+            ..
+        }) = self.cells.get_mut(cell)
+        {
+            if let Some(old) = check_at.replace(at) {
+                self.timers.remove(&(old, Timer::Cell(cell.clone())));
+            }
+            self.timers.insert((at, Timer::Cell(cell.clone())));
+        }
+    }
+
+    pub(crate) fn cell_timer(&mut self, cell: CellId) {
+        if let Some(Cell {
+            state: State::Resident { check_at, .. },
+            ..
+        }) = self.cells.get_mut(&cell)
+        {
+            *check_at = None;
+            self.out.push(Effect::CheckCell { cell });
+        }
+    }
+
+    pub(crate) fn cell_activity(&mut self, cell: CellId, activity: Activity, now: MonoMs) {
+        let Some(Cell {
+            state: State::Resident { used, .. },
+            ..
+        }) = self.cells.get_mut(&cell)
+        else {
+            return;
+        };
+        let unused_since_look = activity.last_used <= *used;
+        let known = if activity.busy {
+            now
+        } else {
+            activity.last_used.max(*used)
+        };
+        self.by_use.remove(&(*used, cell.clone()));
+        *used = known;
+        self.by_use.insert((known, cell.clone()));
+        let patience = match activity.may_hibernate {
+            true => self.config.hibernate_after_ms,
+            false => self.config.idle_after_ms,
+        };
+        let needed = self.queued.len() > self.evicting;
+        let due = activity.last_used.plus(patience);
+        if !activity.busy && (due <= now || (needed && unused_since_look)) {
+            self.leaving.insert(cell);
+        } else {
+            let next = if activity.busy {
+                now.plus(self.config.idle_after_ms / 2)
+            } else {
+                due
+            };
+            self.look_later(&cell, next.max(now.plus(1)));
+        }
+    }
+
+    /// Asks cells that must leave to do so, not too many at once.
+    pub(crate) fn pump_evictions(&mut self, now: MonoMs) {
+        let mut held_back = Vec::new();
+        while self.evicting < self.config.evictions_max
+            && let Some(cell) = self.leaving.pop_first()
+        {
+            match self.cells.get(&cell).map(|held| &held.state) {
+                Some(State::Resident { saving: true, .. }) => held_back.push(cell),
+                Some(State::Resident { host, .. }) => self.evict(cell, *host, now),
+                _ => {}
+            }
+        }
+        self.leaving.extend(held_back);
+    }
+
+    fn evict(&mut self, cell: CellId, host: HostId, _now: MonoMs) {
+        let (why, grace_ms) = if let Some(grace_ms) = self.draining {
+            (Leave::ShuttingDown, grace_ms)
+        } else if !self.owners.contains_key(&cell.namespace) {
+            (Leave::ClassRemoved, self.config.adopt_grace_ms)
+        } else if !self.is_current(&cell, host) {
+            (Leave::NewCode, self.config.adopt_grace_ms)
+        } else {
+            (Leave::Idle, self.config.idle_grace_ms)
+        };
+        self.unsettle(&cell);
+        if let Some(held) = self.cells.get_mut(&cell) {
+            held.state = State::Evicting { host };
+            held.wanted = false;
+        }
+        self.evicting += 1;
+        self.out.push(Effect::Evict {
+            cell,
+            host,
+            grace_ms,
+            why,
+        });
+    }
+
+    /// Removes what only resident cells have: timers and their place in the order of use.
+    fn unsettle(&mut self, cell: &CellId) {
+        self.leaving.remove(cell);
+        if let Some(Cell {
+            state: State::Resident { used, check_at, .. },
+            ..
+        }) = self.cells.get(cell)
+        {
+            self.by_use.remove(&(*used, cell.clone()));
+            if let Some(at) = check_at {
+                self.timers.remove(&(*at, Timer::Cell(cell.clone())));
+            }
+        }
+    }
+
+    pub(crate) fn evicted(&mut self, cell: CellId, unsaved: bool, now: MonoMs) {
+        let Some(held) = self.cells.get_mut(&cell) else {
+            return;
+        };
+        let State::Evicting { host } = held.state else {
+            return;
+        };
+        self.evicting -= 1;
+        if unsaved {
+            held.state = State::Saving;
+            self.checkpoints.started(&cell);
+            self.out.push(Effect::SaveRecord { cell: cell.clone() });
+        } else {
+            self.leave(cell.clone(), now);
+        }
+        self.vacate(&cell, host, now);
+    }
+
+    /// A write of the cell's record has ended, well or not.
+    pub(crate) fn save_ended(&mut self, cell: CellId, now: MonoMs) {
+        match self.cells.get_mut(&cell).map(|held| &mut held.state) {
+            Some(State::Resident { saving, .. }) => *saving = false,
+            Some(State::Saving) => self.leave(cell, now),
+            Some(State::Compacting) => {
+                self.compacting -= 1;
+                self.leave(cell, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// The way out has ended: the cell is cold, or starts its way in.
+    fn leave(&mut self, cell: CellId, now: MonoMs) {
+        match self.cells.remove(&cell) {
+            Some(held) if held.wanted => self.begin(cell, now),
+            Some(_) => self.out.push(Effect::Release { cell }),
+            None => {}
+        }
+    }
+
+    pub(crate) fn cell_lost(&mut self, host: HostId, cell: CellId, now: MonoMs) {
+        let state = self.cells.get(&cell).map(|held| &held.state);
+        if matches!(state, Some(State::Resident { host: home, .. }) if *home == host) {
+            self.lose(cell.clone(), now);
+            self.vacate(&cell, host, now);
+        }
+    }
+
+    /// A cell's object is gone. Its data is in its record and the log.
+    pub(crate) fn lose(&mut self, cell: CellId, now: MonoMs) {
+        self.unsettle(&cell);
+        let Some(held) = self.cells.get_mut(&cell) else {
+            return;
+        };
+        match held.state {
+            State::Resident { saving: true, .. } => held.state = State::Saving,
+            State::Resident { .. } => {
+                if self.sabotage.is(Fault::ForgetHostLoss) {
+                    self.cells.remove(&cell);
+                } else {
+                    self.leave(cell, now);
+                }
+            }
+            State::Loading { .. } => {
+                self.place_again(cell.clone());
+                self.activate_if_complete(cell, now);
+            }
+            // The shell answers `Evicted` for it: nothing came back.
+            State::Evicting { .. } => {}
+            State::Queued { .. } | State::Saving | State::Compacting => {}
+        }
+    }
+
+    /// True when nothing stands in the way of writing the cell's record.
+    pub(crate) fn can_save(&self, cell: &CellId) -> bool {
+        match self.cells.get(cell).map(|held| &held.state) {
+            None => true,
+            Some(State::Resident { saving, .. }) => !saving && !self.leaving.contains(cell),
+            Some(_) => false,
+        }
+    }
+
+    pub(crate) fn start_save(&mut self, cell: CellId) {
+        match self.cells.get_mut(&cell).map(|held| &mut held.state) {
+            Some(State::Resident { host, saving, .. }) => {
+                *saving = true;
+                let host = *host;
+                self.out.push(Effect::Checkpoint { cell, host });
+            }
+            _ => {
+                self.compacting += 1;
+                let state = State::Compacting;
+                self.cells.insert(
+                    cell.clone(),
+                    Cell {
+                        state,
+                        wanted: false,
+                    },
+                );
+                self.out.push(Effect::Compact { cell });
+            }
+        }
+    }
+}
