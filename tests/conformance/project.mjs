@@ -8,9 +8,9 @@ import {
   readdirSync,
   writeFileSync,
 } from "node:fs";
-import { basename, dirname, extname, join, relative } from "node:path";
+import { basename, dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { load } from "../support/deps.mjs";
+import { bundle, kindOf } from "../support/bundle.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const defaultDate = "2026-11-17";
@@ -116,47 +116,6 @@ export function writeProject(test, root) {
   );
 }
 
-const kindOf = {
-  ".wasm": "wasm",
-  ".txt": "text",
-  ".html": "text",
-  ".sql": "text",
-  ".bin": "data",
-  ".json": "json",
-  ".cjs": "cjs",
-  ".js": "esm",
-};
-
-async function bundle(test, root) {
-  const extra = [];
-  const out = join("out", `${test.name}.js`);
-  const rules = {
-    name: "module-rules",
-    setup(build) {
-      build.onResolve({ filter: /\.(wasm|txt|html|sql|bin)$/ }, (args) => {
-        const path = relative(root, join(args.resolveDir, args.path));
-        const name = path.replaceAll("/", "-");
-        extra.push({ name, kind: kindOf[extname(path)], path });
-        return { path: `./${name}`, external: true };
-      });
-    },
-  };
-  await load("esbuild").build({
-    entryPoints: [join(root, "cases", `${test.name}.js`)],
-    outfile: join(root, out),
-    absWorkingDir: root,
-    bundle: true,
-    format: "esm",
-    target: "esnext",
-    keepNames: true,
-    conditions: ["workerd", "worker", "browser"],
-    external: ["cloudflare:*", "node:*"],
-    logLevel: "silent",
-    plugins: [rules],
-  });
-  return [{ name: "worker.js", kind: "esm", path: out }, ...extra];
-}
-
 function plainModules(test, root) {
   const folder = join("cases", `${test.name}.modules`);
   const names = readdirSync(join(root, folder)).filter((f) => f !== "main.js");
@@ -171,7 +130,7 @@ function plainModules(test, root) {
 export async function workerdWorker(test, root) {
   copySources(test, root);
   const modules = test.config.bundle
-    ? await bundle(test, root)
+    ? await bundle(root, `cases/${test.name}.js`, `out/${test.name}.js`)
     : plainModules(test, root);
   return { ...test.config, name: test.name, modules, classes: classesOf(test) };
 }

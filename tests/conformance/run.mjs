@@ -9,12 +9,11 @@ import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 import { dev } from "../support/celld.mjs";
-import { within } from "../support/process.mjs";
+import { Client } from "../support/client.mjs";
+import { checker, pool, print } from "../support/report.mjs";
 import { startWorkerd } from "../support/workerd.mjs";
-import { Client } from "./client.mjs";
 import { readCases, workerdWorker, writeProject } from "./project.mjs";
 
-const defaultCheckMs = 10_000;
 const at = (path) => fileURLToPath(new URL(path, import.meta.url));
 
 const { values: options, positionals } = parseArgs({
@@ -29,13 +28,13 @@ const { values: options, positionals } = parseArgs({
 });
 
 /** Runs the checks that the Worker holds itself. */
-async function innerChecks(client, report) {
+async function innerChecks(client, check) {
   const response = await client.fetch("/__checks");
   const body = await response.text();
   if (response.headers.get("x-checks") !== "1") return;
   for (const { name, kind } of JSON.parse(body)) {
     const query = new URLSearchParams({ name });
-    await report(name, async () => {
+    await check(name, async () => {
       const answer = await client.fetch(`/__${kind}?${query}`);
       const text = await answer.text();
       if (answer.status !== 200) {
@@ -50,27 +49,14 @@ async function innerChecks(client, report) {
 async function runCase(test, url, runtime) {
   const results = [];
   const client = new Client(url, runtime);
-  const report = async (check, body) => {
-    const began = performance.now();
-    const result = { case: test.name, check, runtime, verdict: "pass" };
-    try {
-      const ms = test.config.checkMs ?? defaultCheckMs;
-      await within(Promise.resolve(body()), ms, "the check");
-    } catch (error) {
-      result.verdict = "fail";
-      result.detail = error.message;
-      if (error.cause)
-        result.detail += ` (${error.cause.message ?? error.cause})`;
-    }
-    result.ms = Math.round(performance.now() - began);
-    results.push(result);
-  };
+  const { checkMs } = test.config;
+  const check = checker(results, { case: test.name, runtime }, checkMs);
   try {
-    await innerChecks(client, report);
+    await innerChecks(client, check);
     if (test.script) {
       const { default: checks } = await import(pathToFileURL(test.script));
-      for (const [name, check] of Object.entries(checks)) {
-        await report(name, () => check(client));
+      for (const [name, body] of Object.entries(checks)) {
+        await check(name, () => body(client));
         client.dispose();
       }
     }
@@ -100,16 +86,6 @@ async function refused(test, runtime, begin) {
     await stop?.();
   }
   return [result];
-}
-
-async function pool(items, jobs, run) {
-  const queue = [...items];
-  const results = [];
-  const worker = async () => {
-    while (queue.length > 0) results.push(...(await run(queue.shift())));
-  };
-  await Promise.all(Array.from({ length: jobs }, worker));
-  return results;
 }
 
 async function workerdGroup(cases, directory) {
@@ -169,7 +145,7 @@ async function onCelld(cases, directory, celld) {
     const results = await runCase(test, server.url, "celld");
     await server.stop();
     for (const result of results) {
-      if (result.verdict !== "pass")
+      if (result.verdict === "error")
         result.log = server.handle.output.slice(-3_000);
     }
     return results;
@@ -197,32 +173,6 @@ async function runAll(directory, filter) {
   return { cases, results };
 }
 
-function print({ cases, results }) {
-  const failures = results.filter(({ verdict }) => verdict !== "pass");
-  if (options.json) {
-    for (const result of results) console.log(JSON.stringify(result));
-  } else {
-    for (const {
-      runtime,
-      case: name,
-      check,
-      verdict,
-      detail,
-      log,
-    } of failures) {
-      console.log(`${verdict}  ${runtime}  ${name}  ${check ?? ""}`);
-      console.log(`      ${String(detail).replaceAll("\n", "\n      ")}`);
-      if (verdict === "error" && log)
-        console.log(log.replace(/^/gm, "      | "));
-    }
-  }
-  const passed = results.length - failures.length;
-  console.error(
-    `${cases.length} cases: ${passed} passed, ${failures.length} failed`,
-  );
-  return failures.length === 0;
-}
-
 /** Every planted case must fail on every runtime. */
 function plantsFound({ cases, results }) {
   const caught = ({ name }) => {
@@ -241,6 +191,6 @@ if (options["self-test"] || !filter) {
   ok = plantsFound(await runAll(at("planted"), "")) && ok;
 }
 if (!options["self-test"]) {
-  ok = print(await runAll(at("cases"), filter)) && ok;
+  ok = print(await runAll(at("cases"), filter), options.json) && ok;
 }
 process.exit(ok ? 0 : 1);

@@ -1,7 +1,7 @@
-// What a case's client script is handed: requests, sockets and assertions.
+// What a client script is handed: requests, sockets and assertions.
 import { isDeepStrictEqual, inspect } from "node:util";
-import { load } from "../support/deps.mjs";
-import { sleep, until, within } from "../support/process.mjs";
+import { load } from "./deps.mjs";
+import { sleep, until, within } from "./process.mjs";
 
 const WebSocket = load("ws");
 
