@@ -1,4 +1,6 @@
 //! The public listener over real TCP, with real HTTP and WebSocket clients.
+// Clippy lets only the test functions themselves unwrap, not their helpers.
+#![allow(clippy::unwrap_used)]
 
 mod errors;
 mod http1;

@@ -1,4 +1,6 @@
 //! Outgoing requests against real servers on the loopback.
+// Clippy lets only the test functions themselves unwrap, not their helpers.
+#![allow(clippy::unwrap_used)]
 
 use std::net::SocketAddr;
 use std::sync::Arc;
