@@ -1,6 +1,8 @@
 //! What SQL written by a script may do: allow-lists of functions, pragmas and virtual tables,
 //! and the protection of names that begin with `_cf_`.
 
+use std::ffi::c_int;
+
 use rusqlite::ffi;
 
 /// Functions that scripts may call, sorted.
@@ -213,11 +215,87 @@ pub(crate) struct Action<'a> {
     pub second: Option<&'a str>,
 }
 
+/// What a statement does that its caller must know. Collected while it is compiled.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Traits {
+    /// It begins or ends a transaction, and was refused for that.
+    pub controls_transaction: bool,
+    /// It writes, or its effect lasts for a transaction: one must be open.
+    pub needs_transaction: bool,
+    /// It may rename something, so reserved names must be looked for afterwards.
+    pub renames: bool,
+    /// It changes the schema.
+    pub changes_schema: bool,
+    /// The first table that it writes.
+    pub write: Option<Write>,
+}
+
+/// How a statement writes a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub table: String,
+    pub kind: WriteKind,
+    /// Columns that it updates.
+    pub columns: Vec<String>,
+}
+
+/// Kinds of writing statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteKind {
+    Insert,
+    Update,
+    Delete,
+}
+
+impl Traits {
+    /// Judges one action of a script's statement, and notes what it does. Answers what
+    /// SQLite's authorizer callback answers.
+    pub fn authorize(&mut self, action: &Action<'_>) -> c_int {
+        self.note_write(action);
+        match judge(action) {
+            Verdict::Allow => {}
+            Verdict::AllowInTransaction => self.needs_transaction = true,
+            Verdict::AllowRename => self.renames = true,
+            Verdict::DenyTransaction => {
+                self.controls_transaction = true;
+                return ffi::SQLITE_DENY;
+            }
+            Verdict::Deny => return ffi::SQLITE_DENY,
+            Verdict::Skip => return ffi::SQLITE_IGNORE,
+        }
+        ffi::SQLITE_OK
+    }
+
+    fn note_write(&mut self, action: &Action<'_>) {
+        let kind = match action.code {
+            ffi::SQLITE_INSERT => WriteKind::Insert,
+            ffi::SQLITE_UPDATE => WriteKind::Update,
+            ffi::SQLITE_DELETE => WriteKind::Delete,
+            _ => return,
+        };
+        let Some(table) = action.first else { return };
+        if matches!(table, "sqlite_master" | "sqlite_schema") {
+            self.changes_schema = true;
+            return;
+        }
+        let write = self.write.get_or_insert_with(|| Write {
+            table: table.to_owned(),
+            kind,
+            columns: Vec::new(),
+        });
+        if write.kind == WriteKind::Update && write.table == table {
+            write.columns.extend(action.second.map(str::to_owned));
+        }
+    }
+}
+
 /// What the authorizer says about one action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Allow,
     Deny,
+    /// Left out without an error: `ANALYZE` of everything passes over the engine's tables.
+    Skip,
     /// A transaction statement: refused with a text of its own.
     DenyTransaction,
     /// Allowed, but the effect lasts only inside a transaction, so one must be open.
@@ -245,8 +323,9 @@ pub(crate) fn judge(action: &Action<'_>) -> Verdict {
         | ffi::SQLITE_CREATE_TABLE
         | ffi::SQLITE_DROP_TABLE
         | ffi::SQLITE_CREATE_VIEW
-        | ffi::SQLITE_DROP_VIEW
-        | ffi::SQLITE_ANALYZE => unless(reserved(action.first)),
+        | ffi::SQLITE_DROP_VIEW => unless(reserved(action.first)),
+        ffi::SQLITE_ANALYZE if reserved(action.first) => Verdict::Skip,
+        ffi::SQLITE_ANALYZE => Verdict::Allow,
         ffi::SQLITE_CREATE_INDEX
         | ffi::SQLITE_DROP_INDEX
         | ffi::SQLITE_CREATE_TRIGGER
@@ -283,7 +362,10 @@ fn judge_pragma(action: &Action<'_>) -> Verdict {
     match pragma_use(&name) {
         Some(PragmaUse::Read) if action.second.is_none() => Verdict::Allow,
         Some(PragmaUse::Any) if action.second.is_some_and(is_reserved) => Verdict::Deny,
-        Some(PragmaUse::Any) if name == "defer_foreign_keys" => Verdict::AllowInTransaction,
+        // `optimize` may write statistics.
+        Some(PragmaUse::Any) if matches!(&*name, "defer_foreign_keys" | "optimize") => {
+            Verdict::AllowInTransaction
+        }
         Some(PragmaUse::Any) => Verdict::Allow,
         _ => Verdict::Deny,
     }

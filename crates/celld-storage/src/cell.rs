@@ -8,13 +8,14 @@ use std::rc::Rc;
 use bytes::Bytes;
 use celld_core::Txid;
 
+use crate::accounting::Indexes;
 use crate::cache::StatementCache;
 use crate::capture;
 use crate::conn::{Handle, InterruptHandle, ProgressHook};
+use crate::cursor::{CursorEnd, Cursors};
 use crate::error::{SqlError, StorageError};
 use crate::format::{self, Chain, PAGE, SegmentPages, Snapshot};
 use crate::options::OpenOptions;
-use crate::sql::Cursors;
 use crate::stmt::Stmt;
 use crate::template;
 
@@ -77,6 +78,7 @@ pub(crate) struct Open {
     pub conn: Rc<Handle>,
     fixed: [Option<Stmt>; FIXED.len()],
     pub cache: StatementCache,
+    pub indexes: Indexes,
     /// WAL frames that are in segments already.
     captured_frames: u32,
 }
@@ -195,6 +197,7 @@ impl CellDb {
                 conn,
                 fixed: Default::default(),
                 cache: StatementCache::default(),
+                indexes: Indexes::default(),
                 captured_frames: 0,
             });
         }
@@ -342,6 +345,9 @@ impl CellDb {
         }
         self.in_transaction = false;
         self.poisoned = None;
+        if let Some(open) = &mut self.open {
+            open.indexes.forget();
+        }
         if self.opened()?.conn.autocommit() {
             return Ok(());
         }
@@ -375,6 +381,7 @@ impl CellDb {
             // SQLite has undone everything already; `commit` reports it.
             return Ok(());
         }
+        self.opened()?.indexes.forget();
         self.savepoint("ROLLBACK TO", depth)?;
         self.savepoint("RELEASE", depth)
     }
@@ -465,7 +472,7 @@ impl CellDb {
         if self.is_dirty() {
             return Err(StorageError::ParkWhileDirty);
         }
-        self.cursors.clear();
+        self.cursors.clear(CursorEnd::Closed);
         let Some(mut open) = self.open.take() else {
             return Ok(());
         };
@@ -480,7 +487,7 @@ impl CellDb {
 
     /// Closes the database and removes its files. Uncommitted changes are gone.
     pub fn destroy(mut self) -> Result<(), StorageError> {
-        self.cursors.clear();
+        self.cursors.clear(CursorEnd::Closed);
         if let Some(open) = self.open.take() {
             open.conn.keep_wal_on_close();
         }
@@ -532,7 +539,7 @@ impl CellDb {
 impl Drop for CellDb {
     fn drop(&mut self) {
         // The file is scratch: moving the WAL into it would be work for nothing.
-        self.cursors.clear();
+        self.cursors.clear(CursorEnd::Closed);
         if let Some(open) = self.open.take() {
             open.conn.keep_wal_on_close();
         }

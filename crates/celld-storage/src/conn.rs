@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, Once};
 
 use rusqlite::ffi;
 
-use crate::authorizer::{self, Action, MODULES, Verdict};
+use crate::authorizer::{Action, MODULES, Traits};
 use crate::error::{SqlError, StorageError, extended_name, primary_name};
 use crate::options::OpenOptions;
 
@@ -26,14 +26,8 @@ pub type ProgressHook = Box<dyn FnMut() -> bool + Send>;
 pub(crate) struct Hooks {
     /// The engine's own statement is being compiled or run: the authorizer allows everything.
     pub trusted: Cell<bool>,
-    /// The statement that was compiled last was a transaction statement.
-    pub saw_transaction: Cell<bool>,
-    /// … has an effect that lasts for a transaction only.
-    pub saw_transaction_effect: Cell<bool>,
-    /// … may have renamed something.
-    pub saw_rename: Cell<bool>,
-    /// Tables that the statement writes, in the order in which the authorizer saw them.
-    pub written_tables: RefCell<Vec<String>>,
+    /// What the authorizer noticed about the script's statement that is being compiled.
+    pub traits: RefCell<Traits>,
     /// Frames in the WAL after the last commit; 0 when no commit wrote any since it was cleared.
     pub wal_frames: Cell<u32>,
     progress: RefCell<Option<(u32, ProgressHook)>>,
@@ -451,35 +445,12 @@ unsafe extern "C" fn on_authorize(
     }
     // SAFETY: SQLite passes null or C strings that live during this call.
     let (first, second) = unsafe { (text_of(first), text_of(second)) };
-    if matches!(
-        code,
-        ffi::SQLITE_INSERT | ffi::SQLITE_UPDATE | ffi::SQLITE_DELETE
-    ) {
-        hooks
-            .written_tables
-            .borrow_mut()
-            .extend(first.map(str::to_owned));
-    }
-    match authorizer::judge(&Action {
+    let action = Action {
         code,
         first,
         second,
-    }) {
-        Verdict::Allow => ffi::SQLITE_OK,
-        Verdict::Deny => ffi::SQLITE_DENY,
-        Verdict::DenyTransaction => {
-            hooks.saw_transaction.set(true);
-            ffi::SQLITE_DENY
-        }
-        Verdict::AllowInTransaction => {
-            hooks.saw_transaction_effect.set(true);
-            ffi::SQLITE_OK
-        }
-        Verdict::AllowRename => {
-            hooks.saw_rename.set(true);
-            ffi::SQLITE_OK
-        }
-    }
+    };
+    hooks.traits.borrow_mut().authorize(&action)
 }
 
 unsafe extern "C" fn on_wal_commit(

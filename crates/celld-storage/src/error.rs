@@ -6,7 +6,7 @@ use celld_core::Txid;
 
 /// A failure of a cell's storage.
 ///
-/// The texts of the variants up to [`StorageError::CursorInvalid`] reach scripts as
+/// The texts of the variants up to [`StorageError::CursorDeleted`] reach scripts as
 /// `error.message` and are those that Workers scripts test for.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
@@ -76,6 +76,9 @@ pub enum StorageError {
         "SQL cursor was closed because the database was closed, or the cursor was already finished."
     )]
     CursorInvalid,
+    /// The cursor was open when `deleteAll()` removed its data.
+    #[error("SQLite query was canceled because the database was deleted.")]
+    CursorDeleted,
     /// Nested transactions must end in the reverse order of their beginning.
     #[error("nested transaction {depth} cannot end here: the innermost open one is {open}")]
     NestingOrder {

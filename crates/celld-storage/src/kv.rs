@@ -1,8 +1,9 @@
 //! Keys and values: opaque bytes under text keys, ordered by the keys' UTF-8 bytes.
 
 use crate::cell::{CellDb, Fixed};
+use crate::cursor::{CursorEnd, RowSink};
 use crate::error::StorageError;
-use crate::sql::{RowSink, SqlOutcome};
+use crate::sql::SqlOutcome;
 use crate::stmt::{Stmt, ValueRef};
 
 /// Which keys to list, and how.
@@ -177,7 +178,7 @@ impl CellDb {
         if self.depth() > 0 {
             return Err(StorageError::DeleteAllInTransaction);
         }
-        self.cursors.clear();
+        self.cursors.clear(CursorEnd::Deleted);
         let depth = self.begin_nested()?;
         match self.drop_everything(and_alarm) {
             Ok(()) => self.release_nested(depth)?,

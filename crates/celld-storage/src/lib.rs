@@ -6,11 +6,13 @@
 //!
 //! Nothing here knows about networks, buckets or clocks.
 
+mod accounting;
 mod authorizer;
 mod cache;
 mod capture;
 mod cell;
 mod conn;
+mod cursor;
 mod error;
 mod format;
 mod kv;
@@ -23,9 +25,10 @@ mod template;
 
 pub use cell::{CellDb, Committed, Depth, Image};
 pub use conn::{InterruptHandle, ProgressHook};
+pub use cursor::{CursorId, CursorStep, RowSink};
 pub use error::{SqlError, StorageError};
 pub use format::{PAGE_SIZE, SEGMENT_VERSION, SNAPSHOT_VERSION, segment_txid};
 pub use kv::ListOptions;
 pub use options::OpenOptions;
-pub use sql::{CursorId, CursorStep, RowSink, SqlOutcome};
+pub use sql::SqlOutcome;
 pub use stmt::SqlValue;

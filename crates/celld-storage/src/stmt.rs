@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use rusqlite::ffi;
 
+use crate::authorizer::Traits;
 use crate::conn::Handle;
 use crate::error::{SqlError, StorageError};
 
@@ -59,17 +60,6 @@ impl SqlText {
     }
 }
 
-/// What the authorizer noticed while the statement was compiled.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Traits {
-    /// It writes, or its effect lasts for a transaction: one must be open.
-    pub needs_transaction: bool,
-    /// It may rename something, so reserved names must be looked for afterwards.
-    pub renames: bool,
-    /// Tables that it writes.
-    pub written_tables: Vec<String>,
-}
-
 /// A compiled statement.
 pub(crate) struct Stmt {
     raw: *mut ffi::sqlite3_stmt,
@@ -97,10 +87,7 @@ impl Stmt {
         trusted: bool,
     ) -> Result<(Option<Self>, usize), StorageError> {
         let hooks = &conn.hooks;
-        hooks.saw_transaction.set(false);
-        hooks.saw_transaction_effect.set(false);
-        hooks.saw_rename.set(false);
-        hooks.written_tables.borrow_mut().clear();
+        hooks.traits.take();
         let rest = &text.0[start..];
         let mut raw = ptr::null_mut();
         let mut tail = ptr::null();
@@ -122,10 +109,15 @@ impl Stmt {
         };
         hooks.trusted.set(before);
         if rc != ffi::SQLITE_OK {
-            if hooks.saw_transaction.get() {
+            if hooks.traits.borrow().controls_transaction {
                 return Err(StorageError::TransactionStatement);
             }
-            return Err(conn.error(rc).into());
+            let mut error = conn.error(rc);
+            if rc == ffi::SQLITE_TOOBIG {
+                // SQLite has two texts for this, depending on how it was given the length.
+                error.message = "statement too long: SQLITE_TOOBIG".into();
+            }
+            return Err(error.into());
         }
         let end = (tail as usize).saturating_sub(rest.as_ptr() as usize);
         let end = if end == 0 {
@@ -138,11 +130,8 @@ impl Stmt {
         }
         // SAFETY: `raw` is a statement that was just compiled.
         let readonly = unsafe { ffi::sqlite3_stmt_readonly(raw) != 0 };
-        let traits = Traits {
-            needs_transaction: !readonly || hooks.saw_transaction_effect.get(),
-            renames: hooks.saw_rename.get(),
-            written_tables: std::mem::take(&mut *hooks.written_tables.borrow_mut()),
-        };
+        let mut traits = hooks.traits.take();
+        traits.needs_transaction |= !readonly;
         let stmt = Self {
             raw,
             conn: conn.clone(),

@@ -1,4 +1,5 @@
 //! A database built from a snapshot and the segments after it is the database that made them.
+#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod support;
 

@@ -167,7 +167,10 @@ pub fn dump(path: &Path) -> Vec<String> {
         }
     }
     for name in names {
-        let mut stmt = conn.prepare(&format!("SELECT * FROM \"{name}\"")).unwrap();
+        let quoted = name.replace('"', "\"\"");
+        let mut stmt = conn
+            .prepare(&format!("SELECT * FROM \"{quoted}\""))
+            .unwrap();
         let mut rows = stmt.query([]).unwrap();
         while let Some(row) = rows.next().unwrap() {
             out.push(format!("{name}: {row:?}"));
