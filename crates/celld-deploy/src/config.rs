@@ -17,6 +17,7 @@ mod source;
 mod tree;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use crate::bundle::{BundleOptions, ModuleRule};
@@ -59,13 +60,22 @@ pub struct Project {
     deploy_errors: Vec<Diagnostic>,
 }
 
-/// What a variable holds.
-#[derive(Clone, Debug, PartialEq)]
+/// What a variable holds. `Debug` does not show it: it may be a secret.
+#[derive(Clone, PartialEq)]
 pub enum VarValue {
     /// A string: `env.NAME` is that string.
     Text(String),
     /// Anything else: `env.NAME` is the value that this JSON stands for.
     Json(serde_json::Value),
+}
+
+impl fmt::Debug for VarValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text(_) => "Text(…)",
+            Self::Json(_) => "Json(…)",
+        })
+    }
 }
 
 /// How the sources become modules.

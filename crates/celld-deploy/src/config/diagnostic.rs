@@ -51,6 +51,8 @@ pub enum Code {
     NotInherited,
     /// A compatibility date or flag.
     Compatibility,
+    /// Migrations that contradict each other or what was deployed, or that are missing.
+    Migration,
 }
 
 impl Code {
@@ -69,6 +71,7 @@ impl Code {
             Self::NoEffect => "config/no-effect",
             Self::NotInherited => "config/not-inherited",
             Self::Compatibility => "config/compatibility",
+            Self::Migration => "config/migration",
         }
     }
 }
