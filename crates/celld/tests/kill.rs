@@ -77,11 +77,17 @@ fn write_tokens(port: u16, stop: &AtomicBool, next: &AtomicU64, ledger: &Mutex<L
     while !stop.load(Ordering::Relaxed) {
         let token = next.fetch_add(1, Ordering::Relaxed);
         let cell = format!("cell{}", token % CELLS);
-        ledger.lock().expect("no writer panics").attempt(&cell, token);
+        ledger
+            .lock()
+            .expect("no writer panics")
+            .attempt(&cell, token);
         let path = format!("/{cell}/{token}");
         match connection.request("POST", &path, b"") {
             Ok(answer) if answer.status == 200 && answer.body == b"stored" => {
-                ledger.lock().expect("no writer panics").acknowledge(&cell, token);
+                ledger
+                    .lock()
+                    .expect("no writer panics")
+                    .acknowledge(&cell, token);
             }
             Ok(answer) => panic!("POST {path}: {} {}", answer.status, answer.text()),
             Err(_) => return,
@@ -90,7 +96,12 @@ fn write_tokens(port: u16, stop: &AtomicBool, next: &AtomicU64, ledger: &Mutex<L
 }
 
 /// Kills the server after a random time under load.
-fn write_and_kill(server: Celld, random: &mut Random, next: &Arc<AtomicU64>, ledger: &Mutex<Ledger>) {
+fn write_and_kill(
+    server: Celld,
+    random: &mut Random,
+    next: &Arc<AtomicU64>,
+    ledger: &Mutex<Ledger>,
+) {
     let stop = AtomicBool::new(false);
     let port = server.port();
     thread::scope(|scope| {
@@ -127,7 +138,10 @@ fn survives(project: &Project, start: impl Fn(&Project) -> Celld) {
     loop {
         let server = start(project);
         verify(&server, &ledger.lock().expect("no writer panics"));
-        let count = ledger.lock().expect("no writer panics").acknowledged_count();
+        let count = ledger
+            .lock()
+            .expect("no writer panics")
+            .acknowledged_count();
         if count >= WRITES && kills >= KILLS_MIN {
             println!("{count} acknowledged writes, {kills} kills, seed {SEED}");
             return;
@@ -159,7 +173,10 @@ fn a_second_process_on_the_same_data_is_refused() {
     let port = support::free_port().to_string();
     let folder = project.path().to_str().expect("UTF-8");
     let said = support::fails(&["dev", folder, "--port", &port]);
-    assert!(said.contains("in use") || said.contains("already"), "{said}");
+    assert!(
+        said.contains("in use") || said.contains("already"),
+        "{said}"
+    );
     assert_eq!(first.post("/cell1/2", b"").text(), "stored");
 }
 
@@ -189,10 +206,22 @@ fn the_checker_finds_planted_faults() {
     let cases: BTreeMap<&str, (&[u64], Result<(), Fault>)> = BTreeMap::from([
         ("all acknowledged", (&[1, 2, 3][..], Ok(()))),
         ("one more, never answered", (&[1, 2, 3, 4], Ok(()))),
-        ("a dropped token", (&[1, 3], Err(Fault::Lost(cell(), vec![2])))),
-        ("nothing left", (&[], Err(Fault::Lost(cell(), vec![1, 2, 3])))),
-        ("a doubled token", (&[1, 2, 2, 3], Err(Fault::Doubled(cell(), vec![2])))),
-        ("an invented token", (&[1, 2, 3, 9], Err(Fault::Invented(cell(), vec![9])))),
+        (
+            "a dropped token",
+            (&[1, 3], Err(Fault::Lost(cell(), vec![2]))),
+        ),
+        (
+            "nothing left",
+            (&[], Err(Fault::Lost(cell(), vec![1, 2, 3]))),
+        ),
+        (
+            "a doubled token",
+            (&[1, 2, 2, 3], Err(Fault::Doubled(cell(), vec![2]))),
+        ),
+        (
+            "an invented token",
+            (&[1, 2, 3, 9], Err(Fault::Invented(cell(), vec![9]))),
+        ),
     ]);
     for (name, (stored, expected)) in cases {
         assert_eq!(ledger.check("a", stored), expected, "{name}");

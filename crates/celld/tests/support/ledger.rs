@@ -38,12 +38,18 @@ impl fmt::Display for Fault {
 impl Ledger {
     /// A token is about to be sent.
     pub fn attempt(&mut self, cell: &str, token: u64) {
-        self.attempted.entry(cell.to_owned()).or_default().insert(token);
+        self.attempted
+            .entry(cell.to_owned())
+            .or_default()
+            .insert(token);
     }
 
     /// A token was answered with success.
     pub fn acknowledge(&mut self, cell: &str, token: u64) {
-        self.acknowledged.entry(cell.to_owned()).or_default().insert(token);
+        self.acknowledged
+            .entry(cell.to_owned())
+            .or_default()
+            .insert(token);
     }
 
     /// How many tokens were acknowledged.
@@ -57,7 +63,11 @@ impl Ledger {
         let attempted = self.attempted.get(cell).unwrap_or(&empty);
         let acknowledged = self.acknowledged.get(cell).unwrap_or(&empty);
         let mut seen = BTreeSet::new();
-        let doubled: Vec<u64> = stored.iter().copied().filter(|token| !seen.insert(*token)).collect();
+        let doubled: Vec<u64> = stored
+            .iter()
+            .copied()
+            .filter(|token| !seen.insert(*token))
+            .collect();
         let lost: Vec<u64> = acknowledged.difference(&seen).copied().collect();
         let invented: Vec<u64> = seen.difference(attempted).copied().collect();
         if !lost.is_empty() {

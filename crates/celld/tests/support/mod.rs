@@ -149,7 +149,10 @@ impl Celld {
 
     /// True while the process lives.
     pub fn lives(&mut self) -> bool {
-        self.child.try_wait().expect("ask for the process").is_none()
+        self.child
+            .try_wait()
+            .expect("ask for the process")
+            .is_none()
     }
 
     /// `kill -9`, and waits for the end.
@@ -219,8 +222,7 @@ pub fn fails(arguments: &[&str]) -> String {
 }
 
 fn both(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-        + &String::from_utf8_lossy(&output.stderr)
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 /// A loopback port that was free a moment ago.
@@ -255,6 +257,16 @@ impl Random {
         self.0 ^= self.0 >> 27;
         low + (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16) % (high - low)
     }
+}
+
+/// Resident memory of a process, in bytes.
+pub fn rss_bytes(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kib.and_then(|kib| kib.trim().parse::<u64>().ok())
+        .expect("VmRSS in kB")
+        << 10
 }
 
 /// Every file below a folder.
