@@ -118,6 +118,9 @@ fn read_pages() -> Result<Vec<Page>> {
         let Ok(bytes) = fs::read(root.join(path)) else {
             continue;
         };
+        if bytes.contains(&0) {
+            continue;
+        }
         if let Ok(text) = String::from_utf8(bytes) {
             pages.push(Page {
                 path: path.to_owned(),
