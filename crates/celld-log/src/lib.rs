@@ -20,6 +20,13 @@ mod read;
 mod record;
 mod writer;
 
+#[cfg(test)]
+mod crash_tests;
+#[cfg(test)]
+mod fault_tests;
+#[cfg(test)]
+mod test_disk;
+
 pub use disk::{Disk, DiskFile, RealDisk};
 pub use gates::GateQueue;
 pub use index::{CellTail, RecordRef, TailGap};

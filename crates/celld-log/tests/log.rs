@@ -1,4 +1,8 @@
 //! The log as its users see it.
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests may panic: that is the report"
+)]
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -32,7 +36,7 @@ fn commit(n: u8, txid: u64, bytes: usize) -> Commit {
         epoch: Epoch::new(1),
         txid: Txid::new(txid),
         name: Some(format!("room-{n}")),
-        alarm_ms: (txid % 2 == 0).then_some(txid as i64),
+        alarm_ms: txid.is_multiple_of(2).then_some(txid as i64),
         segment: segment(n, txid, bytes),
     }
 }
@@ -85,7 +89,7 @@ fn check_tail(log: &NodeLog, n: u8, txids: std::ops::RangeInclusive<u64>, bytes:
     assert_eq!(tail.name.as_deref(), Some(&*format!("room-{n}")));
     assert_eq!(
         tail.alarm_ms,
-        (txids.end() % 2 == 0).then_some(*txids.end() as i64)
+        txids.end().is_multiple_of(2).then_some(*txids.end() as i64)
     );
     assert_eq!(tail.txid.get(), *txids.end());
 }

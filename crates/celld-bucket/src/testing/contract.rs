@@ -213,7 +213,10 @@ async fn ranges(bucket: &dyn Bucket) -> Result<(), ContractBroken> {
 
 async fn names(bucket: &dyn Bucket) -> Result<(), ContractBroken> {
     let long = format!("contract/names/{}", "n".repeat(250));
-    let deep = format!("contract/names/{}z", "d/".repeat(400));
+    let deep = format!(
+        "contract/names/{}z",
+        format!("{}/", "d".repeat(39)).repeat(20)
+    );
     let texts = [
         "contract/names/a",
         "contract/names/a/b",
