@@ -170,7 +170,13 @@ pub struct Origin {
 
 impl Origin {
     /// A finding about this place.
-    pub(crate) fn finding(&self, severity: Severity, code: Code, message: String, help: String) -> Diagnostic {
+    pub(crate) fn finding(
+        &self,
+        severity: Severity,
+        code: Code,
+        message: String,
+        help: String,
+    ) -> Diagnostic {
         Diagnostic {
             severity,
             code,
@@ -192,15 +198,22 @@ impl Project {
         if self.deploy_errors.is_empty() {
             return Ok(());
         }
-        Err(ConfigErrors { errors: self.deploy_errors.clone(), warnings: Vec::new() })
+        Err(ConfigErrors {
+            errors: self.deploy_errors.clone(),
+            warnings: Vec::new(),
+        })
     }
 
     /// What the bundler needs to know. `node_env` is left to the caller.
     pub fn bundle_options(&self) -> BundleOptions {
         let build = &self.build;
         let node = |flag: &String| flag == "nodejs_compat" || flag == "nodejs_compat_v2";
-        let node_off = self.compatibility_flags.iter().any(|flag| flag == "no_nodejs_compat");
-        let node_by_date = compat::find("nodejs_compat").is_some_and(|flag| self.compatibility_date.as_str() >= flag.date);
+        let node_off = self
+            .compatibility_flags
+            .iter()
+            .any(|flag| flag == "no_nodejs_compat");
+        let node_by_date = compat::find("nodejs_compat")
+            .is_some_and(|flag| self.compatibility_date.as_str() >= flag.date);
         BundleOptions {
             project_dir: self.root.clone(),
             entry: build.main.clone(),

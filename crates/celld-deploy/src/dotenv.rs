@@ -28,7 +28,10 @@ pub struct DevVars {
 impl fmt::Debug for DevVars {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.values.iter().map(|(name, _)| name).collect();
-        f.debug_struct("DevVars").field("file", &self.file).field("names", &names).finish_non_exhaustive()
+        f.debug_struct("DevVars")
+            .field("file", &self.file)
+            .field("names", &names)
+            .finish_non_exhaustive()
     }
 }
 
@@ -72,10 +75,15 @@ pub struct Applied {
 /// The file exists but cannot be read or understood.
 pub fn load(root: &Path, env: Option<&str>) -> Result<Option<DevVars>, DevVarsError> {
     // An environment's name comes from the command line: it must not lead out of the directory.
-    let of_env = env.filter(|env| !env.contains(['/', '\\', '\0'])).map(|env| root.join(format!(".dev.vars.{env}")));
+    let of_env = env
+        .filter(|env| !env.contains(['/', '\\', '\0']))
+        .map(|env| root.join(format!(".dev.vars.{env}")));
     for file in of_env.into_iter().chain([root.join(".dev.vars")]) {
         if let Some(text) = read(&file)? {
-            let values = parse(&text).map_err(|error| DevVarsError::Syntax { file: file.clone(), error })?;
+            let values = parse(&text).map_err(|error| DevVarsError::Syntax {
+                file: file.clone(),
+                error,
+            })?;
             return Ok(Some(DevVars { file, values }));
         }
     }
@@ -92,11 +100,15 @@ pub fn apply(project: &mut Project) -> Result<Applied, DevVarsError> {
     let mut applied = Applied::default();
     let required = project.required_secrets.clone();
     for (name, value) in loaded.iter().flat_map(|vars| &vars.values) {
-        let declared = required.as_ref().is_none_or(|required| required.contains(name));
+        let declared = required
+            .as_ref()
+            .is_none_or(|required| required.contains(name));
         let slot = project.vars.iter_mut().find(|(known, _)| known == name);
         match slot {
             Some((_, slot)) => *slot = VarValue::Text(value.clone()),
-            None if declared => project.vars.push((name.clone(), VarValue::Text(value.clone()))),
+            None if declared => project
+                .vars
+                .push((name.clone(), VarValue::Text(value.clone()))),
             None => {
                 applied.left_out.push(name.clone());
                 continue;
@@ -105,24 +117,36 @@ pub fn apply(project: &mut Project) -> Result<Applied, DevVarsError> {
         applied.names.push(name.clone());
     }
     let given = |name: &String| applied.names.contains(name);
-    applied.missing = required.into_iter().flatten().filter(|name| !given(name)).collect();
+    applied.missing = required
+        .into_iter()
+        .flatten()
+        .filter(|name| !given(name))
+        .collect();
     applied.file = loaded.map(|vars| vars.file);
     Ok(applied)
 }
 
 fn read(file: &Path) -> Result<Option<String>, DevVarsError> {
-    let fail = |why: String| DevVarsError::Read { file: file.to_owned(), why };
+    let fail = |why: String| DevVarsError::Read {
+        file: file.to_owned(),
+        why,
+    };
     let handle = match std::fs::File::open(file) {
         Ok(handle) => handle,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(fail(error.to_string())),
     };
     let mut bytes = Vec::new();
-    handle.take(FILE_MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| fail(error.to_string()))?;
+    handle
+        .take(FILE_MAX_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| fail(error.to_string()))?;
     if bytes.len() as u64 > FILE_MAX_BYTES {
         return Err(fail(format!("it is larger than {FILE_MAX_BYTES} bytes")));
     }
-    String::from_utf8(bytes).map(Some).map_err(|_| fail("it is not UTF-8".into()))
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|_| fail("it is not UTF-8".into()))
 }
 
 #[cfg(test)]

@@ -11,11 +11,13 @@ use celld_core::NamespaceKey;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use crate::bundle::ModuleKind;
 use crate::bundle::BUNDLE_MAX_BYTES;
 
 pub(crate) mod hex_text;
 pub(crate) mod key_text;
+mod module;
+
+pub use module::{BuiltModule, ModuleKind};
 
 /// The format that this version writes, and the only one that it reads.
 pub const FORMAT: &str = "celld.deployment.v1";
@@ -49,7 +51,11 @@ impl DeploymentId {
 }
 
 hex_text::hex_text!(BlobHash, 32, "a SHA-256 in 64 lower-case hex digits");
-hex_text::hex_text!(DeploymentId, 16, "a deployment id of 32 lower-case hex digits");
+hex_text::hex_text!(
+    DeploymentId,
+    16,
+    "a deployment id of 32 lower-case hex digits"
+);
 
 /// Everything that a node needs to know to run a Worker, except for the modules' bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,7 +103,10 @@ pub struct ModuleEntry {
 impl ModuleEntry {
     /// The blob that holds its content.
     pub fn content(&self) -> BlobRef {
-        BlobRef { sha256: self.sha256, bytes: self.bytes }
+        BlobRef {
+            sha256: self.sha256,
+            bytes: self.bytes,
+        }
     }
 }
 
@@ -114,7 +123,10 @@ pub struct BlobRef {
 impl BlobRef {
     /// Refers to these bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        Self { sha256: BlobHash::of(bytes), bytes: bytes.len() as u64 }
+        Self {
+            sha256: BlobHash::of(bytes),
+            bytes: bytes.len() as u64,
+        }
     }
 
     /// True when these are the bytes that it refers to.
@@ -161,8 +173,13 @@ impl fmt::Debug for Binding {
         match self {
             Self::Text { .. } => f.write_str("Text(…)"),
             Self::Json { .. } => f.write_str("Json(…)"),
-            Self::DurableObject { class_name, namespace } => write!(f, "DurableObject({class_name}: {namespace})"),
-            Self::Service { entrypoint, .. } => write!(f, "Service({})", entrypoint.as_deref().unwrap_or("default")),
+            Self::DurableObject {
+                class_name,
+                namespace,
+            } => write!(f, "DurableObject({class_name}: {namespace})"),
+            Self::Service { entrypoint, .. } => {
+                write!(f, "Service({})", entrypoint.as_deref().unwrap_or("default"))
+            }
         }
     }
 }
@@ -191,7 +208,9 @@ pub struct Limits {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
     /// Written by another version.
-    #[error("the format is {0:?}, and this version of celld reads {FORMAT:?} only; update celld or deploy again with this version")]
+    #[error(
+        "the format is {0:?}, and this version of celld reads {FORMAT:?} only; update celld or deploy again with this version"
+    )]
     Format(String),
     /// Not the JSON of a manifest.
     #[error("it is not a deployment manifest ({0}); deploy again")]
@@ -218,17 +237,24 @@ impl Deployment {
     /// Another format, text that is no manifest, or parts that contradict each other.
     pub fn from_json(text: &[u8]) -> Result<Self, ManifestError> {
         if text.len() > MANIFEST_MAX_BYTES {
-            return Err(ManifestError::Json(format!("it is larger than {MANIFEST_MAX_BYTES} bytes")));
+            return Err(ManifestError::Json(format!(
+                "it is larger than {MANIFEST_MAX_BYTES} bytes"
+            )));
         }
-        check_format(text, FORMAT).map_err(|found| found.map_or_else(ManifestError::Json, ManifestError::Format))?;
-        let deployment: Self = serde_json::from_slice(text).map_err(|error| ManifestError::Json(error.to_string()))?;
+        check_format(text, FORMAT)
+            .map_err(|found| found.map_or_else(ManifestError::Json, ManifestError::Format))?;
+        let deployment: Self =
+            serde_json::from_slice(text).map_err(|error| ManifestError::Json(error.to_string()))?;
         deployment.check().map_err(ManifestError::Inconsistent)?;
         Ok(deployment)
     }
 
     /// Every blob that it refers to, once each.
     pub fn blobs(&self) -> Vec<BlobRef> {
-        let all = self.modules.iter().flat_map(|module| std::iter::once(module.content()).chain(module.source_map));
+        let all = self
+            .modules
+            .iter()
+            .flat_map(|module| std::iter::once(module.content()).chain(module.source_map));
         let by_hash: BTreeMap<BlobHash, BlobRef> = all.map(|blob| (blob.sha256, blob)).collect();
         by_hash.into_values().collect()
     }
@@ -241,18 +267,38 @@ impl Deployment {
                 return Err(format!("two modules are called {:?}", module.specifier));
             }
         }
-        if !self.modules.iter().any(|module| module.specifier == self.main_module && module.kind.is_javascript()) {
-            return Err(format!("the main module {:?} is not among the JavaScript modules", self.main_module));
+        if !self
+            .modules
+            .iter()
+            .any(|module| module.specifier == self.main_module && module.kind.is_javascript())
+        {
+            return Err(format!(
+                "the main module {:?} is not among the JavaScript modules",
+                self.main_module
+            ));
         }
-        let total = self.modules.iter().try_fold(0u64, |sum, module| sum.checked_add(module.bytes));
+        let total = self
+            .modules
+            .iter()
+            .try_fold(0u64, |sum, module| sum.checked_add(module.bytes));
         if total.is_none_or(|total| total > BUNDLE_MAX_BYTES) {
-            return Err(format!("the modules take more than {BUNDLE_MAX_BYTES} bytes"));
+            return Err(format!(
+                "the modules take more than {BUNDLE_MAX_BYTES} bytes"
+            ));
         }
         for (name, binding) in &self.bindings {
-            if let Binding::DurableObject { class_name, namespace } = binding
-                && self.classes.get(class_name).is_none_or(|class| class.namespace != *namespace)
+            if let Binding::DurableObject {
+                class_name,
+                namespace,
+            } = binding
+                && self
+                    .classes
+                    .get(class_name)
+                    .is_none_or(|class| class.namespace != *namespace)
             {
-                return Err(format!("the binding {name:?} means a class {class_name:?} that is not there"));
+                return Err(format!(
+                    "the binding {name:?} means a class {class_name:?} that is not there"
+                ));
             }
         }
         Ok(())
@@ -262,7 +308,8 @@ impl Deployment {
 /// A relative path without steps upwards, so that it can name nothing outside the bundle.
 fn check_specifier(specifier: &str) -> Result<(), String> {
     let step = |part: &str| part.is_empty() || part == "." || part == "..";
-    if specifier.len() > 1_024 || specifier.split('/').any(step) || specifier.contains(['\\', '\0']) {
+    if specifier.len() > 1_024 || specifier.split('/').any(step) || specifier.contains(['\\', '\0'])
+    {
         return Err(format!("{specifier:?} cannot name a module"));
     }
     Ok(())
@@ -276,8 +323,12 @@ pub(crate) fn check_format(text: &[u8], known: &str) -> Result<(), Result<String
         format: Option<String>,
     }
     match serde_json::from_slice::<Head>(text) {
-        Ok(Head { format: Some(format) }) if format == known => Ok(()),
-        Ok(Head { format: Some(format) }) => Err(Ok(format.chars().take(100).collect())),
+        Ok(Head {
+            format: Some(format),
+        }) if format == known => Ok(()),
+        Ok(Head {
+            format: Some(format),
+        }) => Err(Ok(format.chars().take(100).collect())),
         Ok(Head { format: None }) => Err(Err("it has no `format`".into())),
         Err(error) => Err(Err(error.to_string())),
     }

@@ -110,31 +110,66 @@ pub fn plan(
 }
 
 /// The migrations that are not applied yet.
-fn pending<'m>(current: &Registry, migrations: &'m [Migration]) -> Result<&'m [Migration], ConfigErrors> {
+fn pending<'m>(
+    current: &Registry,
+    migrations: &'m [Migration],
+) -> Result<&'m [Migration], ConfigErrors> {
     let (Some(last), Some(newest)) = (current.last_tag(), migrations.last()) else {
         return Ok(migrations);
     };
-    let Some(at) = migrations.iter().position(|migration| migration.tag == last) else {
-        let message = format!("the migration `{last}`, the last one applied to this script, is not in `migrations`");
+    let Some(at) = migrations
+        .iter()
+        .position(|migration| migration.tag == last)
+    else {
+        let message = format!(
+            "the migration `{last}`, the last one applied to this script, is not in `migrations`"
+        );
         let help = "put it back where it was: applied migrations stay in the list, new ones are added at its end";
-        return Err(one(newest.origin.finding(Severity::Error, Code::Migration, message, help.into())));
+        return Err(one(newest.origin.finding(
+            Severity::Error,
+            Code::Migration,
+            message,
+            help.into(),
+        )));
     };
     let was_applied = |migration: &&Migration| current.applied.contains(&migration.tag);
-    let early = migrations[..at].iter().filter(|migration| !was_applied(migration)).map(|migration| {
-        let message = format!("the migration `{}` stands before `{last}`, which is applied already", migration.tag);
-        migration.origin.finding(Severity::Error, Code::Migration, message, "move it to the end of `migrations`".into())
-    });
+    let early = migrations[..at]
+        .iter()
+        .filter(|migration| !was_applied(migration))
+        .map(|migration| {
+            let message = format!(
+                "the migration `{}` stands before `{last}`, which is applied already",
+                migration.tag
+            );
+            migration.origin.finding(
+                Severity::Error,
+                Code::Migration,
+                message,
+                "move it to the end of `migrations`".into(),
+            )
+        });
     let late = migrations[at + 1..].iter().filter(was_applied).map(|migration| {
         let message = format!("the migration `{}` was applied before `{last}`, but stands after it", migration.tag);
         let help = "restore the order in which they were applied, or give a new migration a tag of its own";
         migration.origin.finding(Severity::Error, Code::Migration, message, help.into())
     });
     let errors: Vec<_> = early.chain(late).collect();
-    if errors.is_empty() { Ok(&migrations[at + 1..]) } else { Err(ConfigErrors { errors, warnings: Vec::new() }) }
+    if errors.is_empty() {
+        Ok(&migrations[at + 1..])
+    } else {
+        Err(ConfigErrors {
+            errors,
+            warnings: Vec::new(),
+        })
+    }
 }
 
 /// Applies migrations in order.
-fn run(script: &str, current: &Registry, steps: &[Migration]) -> Result<MigrationPlan, ConfigErrors> {
+fn run(
+    script: &str,
+    current: &Registry,
+    steps: &[Migration],
+) -> Result<MigrationPlan, ConfigErrors> {
     let mut plan = MigrationPlan {
         registry: current.clone(),
         tags: Vec::new(),
@@ -147,30 +182,59 @@ fn run(script: &str, current: &Registry, steps: &[Migration]) -> Result<Migratio
     for step in steps {
         let mut fail = |message: String, help: &str| {
             let message = format!("migration `{}`: {message}", step.tag);
-            errors.push(step.origin.finding(Severity::Error, Code::Migration, message, help.into()));
+            errors.push(step.origin.finding(
+                Severity::Error,
+                Code::Migration,
+                message,
+                help.into(),
+            ));
         };
         for class in &step.deleted_classes {
             if !plan.delete(class) {
-                fail(format!("it deletes `{class}`, which does not exist"), "remove it from `deleted_classes`");
+                fail(
+                    format!("it deletes `{class}`, which does not exist"),
+                    "remove it from `deleted_classes`",
+                );
             }
         }
         for rename in &step.renamed_classes {
             let (from, to) = (&rename.from, &rename.to);
             if plan.registry.classes.contains_key(to) {
-                fail(format!("it renames `{from}` to `{to}`, which exists already"), "choose another name, or delete that class first");
+                fail(
+                    format!("it renames `{from}` to `{to}`, which exists already"),
+                    "choose another name, or delete that class first",
+                );
             } else if !plan.rename(from, to) {
-                fail(format!("it renames `{from}`, which does not exist"), "correct `from`, or create `to` by `new_sqlite_classes` instead");
+                fail(
+                    format!("it renames `{from}`, which does not exist"),
+                    "correct `from`, or create `to` by `new_sqlite_classes` instead",
+                );
             }
         }
-        for (class, sqlite) in step.new_classes.iter().map(|class| (class, false)).chain(step.new_sqlite_classes.iter().map(|class| (class, true))) {
+        for (class, sqlite) in step
+            .new_classes
+            .iter()
+            .map(|class| (class, false))
+            .chain(step.new_sqlite_classes.iter().map(|class| (class, true)))
+        {
             if !plan.create(script, class, sqlite) {
-                fail(format!("it creates `{class}`, which exists already"), "remove it from the migration");
+                fail(
+                    format!("it creates `{class}`, which exists already"),
+                    "remove it from the migration",
+                );
             }
         }
         plan.registry.applied.push(step.tag.clone());
         plan.tags.push(step.tag.clone());
     }
-    if errors.is_empty() { Ok(plan) } else { Err(ConfigErrors { errors, warnings: Vec::new() }) }
+    if errors.is_empty() {
+        Ok(plan)
+    } else {
+        Err(ConfigErrors {
+            errors,
+            warnings: Vec::new(),
+        })
+    }
 }
 
 impl MigrationPlan {
@@ -184,7 +248,14 @@ impl MigrationPlan {
         }
         let key = new_key(script, class, &self.registry);
         self.created.push((class.to_owned(), key.clone()));
-        self.registry.classes.insert(class.to_owned(), Namespace { key, sqlite, implicit: false });
+        self.registry.classes.insert(
+            class.to_owned(),
+            Namespace {
+                key,
+                sqlite,
+                implicit: false,
+            },
+        );
         true
     }
 
@@ -202,7 +273,10 @@ impl MigrationPlan {
         let Some(namespace) = self.registry.classes.remove(class) else {
             return false;
         };
-        let retired = Retired { class: class.to_owned(), key: namespace.key };
+        let retired = Retired {
+            class: class.to_owned(),
+            key: namespace.key,
+        };
         self.registry.retired.push(retired.clone());
         self.dropped.push(retired);
         true
@@ -212,9 +286,16 @@ impl MigrationPlan {
 /// For development: the project's migrations were changed after they had been applied. Runs them
 /// afresh, and lets classes keep their data by name. Nothing is dropped: a class that is gone may
 /// come back with the next edit.
-fn rewritten(script: &str, current: &Registry, migrations: &[Migration]) -> Result<MigrationPlan, ConfigErrors> {
+fn rewritten(
+    script: &str,
+    current: &Registry,
+    migrations: &[Migration],
+) -> Result<MigrationPlan, ConfigErrors> {
     let fresh = run(script, &Registry::default(), migrations)?;
-    let mut registry = Registry { applied: fresh.registry.applied.clone(), ..current.clone() };
+    let mut registry = Registry {
+        applied: fresh.registry.applied.clone(),
+        ..current.clone()
+    };
     for namespace in registry.classes.values_mut() {
         namespace.implicit = true;
     }
@@ -225,7 +306,10 @@ fn rewritten(script: &str, current: &Registry, migrations: &[Migration]) -> Resu
             let earlier = registry.classes.iter().find(|(name, namespace)| {
                 namespace.key == wanted.key && !fresh.registry.classes.contains_key(*name)
             });
-            let key = match earlier.map(|(name, _)| name.clone()).and_then(|name| registry.classes.remove(&name)) {
+            let key = match earlier
+                .map(|(name, _)| name.clone())
+                .and_then(|name| registry.classes.remove(&name))
+            {
                 Some(namespace) => namespace.key,
                 None => {
                     let key = new_key(script, class, &registry);
@@ -233,16 +317,39 @@ fn rewritten(script: &str, current: &Registry, migrations: &[Migration]) -> Resu
                     key
                 }
             };
-            registry.classes.insert(class.clone(), Namespace { key, ..wanted.clone() });
+            registry.classes.insert(
+                class.clone(),
+                Namespace {
+                    key,
+                    ..wanted.clone()
+                },
+            );
         } else if let Some(namespace) = registry.classes.get_mut(class) {
             (namespace.implicit, namespace.sqlite) = (false, wanted.sqlite);
         }
     }
-    let message = "`migrations` do not continue those applied before: classes keep their data by their names".to_owned();
+    let message =
+        "`migrations` do not continue those applied before: classes keep their data by their names"
+            .to_owned();
     let help = "a deployment refuses this; there, applied migrations stay as they are and new ones are added at the end".to_owned();
-    let origin = migrations.last().map(|migration| migration.origin.clone()).unwrap_or_default();
-    let warnings = vec![Warning(origin.finding(Severity::Warning, Code::Migration, message, help))];
-    Ok(MigrationPlan { registry, tags: fresh.tags, created, renamed: Vec::new(), dropped: Vec::new(), warnings })
+    let origin = migrations
+        .last()
+        .map(|migration| migration.origin.clone())
+        .unwrap_or_default();
+    let warnings = vec![Warning(origin.finding(
+        Severity::Warning,
+        Code::Migration,
+        message,
+        help,
+    ))];
+    Ok(MigrationPlan {
+        registry,
+        tags: fresh.tags,
+        created,
+        renamed: Vec::new(),
+        dropped: Vec::new(),
+        warnings,
+    })
 }
 
 /// Sees to classes that are bound but that no migration creates.
@@ -256,25 +363,57 @@ fn create_bound(
     let mut seen = BTreeSet::new();
     let missing: Vec<&DurableBinding> = bound
         .iter()
-        .filter(|binding| !plan.registry.classes.contains_key(&binding.class_name) && seen.insert(&binding.class_name))
+        .filter(|binding| {
+            !plan.registry.classes.contains_key(&binding.class_name)
+                && seen.insert(&binding.class_name)
+        })
         .collect();
-    let names: Vec<&str> = missing.iter().map(|binding| binding.class_name.as_str()).collect();
+    let names: Vec<&str> = missing
+        .iter()
+        .map(|binding| binding.class_name.as_str())
+        .collect();
     let mut errors = Vec::new();
     for binding in &missing {
-        let finding = |severity, message| binding.origin.finding(severity, Code::Migration, message, help::add_migration(&binding.origin.file, migrations, &names));
+        let finding = |severity, message| {
+            binding.origin.finding(
+                severity,
+                Code::Migration,
+                message,
+                help::add_migration(&binding.origin.file, migrations, &names),
+            )
+        };
         let class = &binding.class_name;
         match implicit {
-            Implicit::Refuse => errors.push(finding(Severity::Error, help::not_created(class, plan))),
+            Implicit::Refuse => {
+                errors.push(finding(Severity::Error, help::not_created(class, plan)))
+            }
             Implicit::Allow => {
-                let message = format!("no migration creates the class `{class}`: it is created with SQLite for local development");
-                plan.warnings.push(Warning(finding(Severity::Warning, message)));
+                let message = format!(
+                    "no migration creates the class `{class}`: it is created with SQLite for local development"
+                );
+                plan.warnings
+                    .push(Warning(finding(Severity::Warning, message)));
                 let key = new_key(script, class, &plan.registry);
                 plan.created.push((class.clone(), key.clone()));
-                plan.registry.classes.insert(class.clone(), Namespace { key, sqlite: true, implicit: true });
+                plan.registry.classes.insert(
+                    class.clone(),
+                    Namespace {
+                        key,
+                        sqlite: true,
+                        implicit: true,
+                    },
+                );
             }
         }
     }
-    if errors.is_empty() { Ok(()) } else { Err(ConfigErrors { errors, warnings: Vec::new() }) }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(ConfigErrors {
+            errors,
+            warnings: Vec::new(),
+        })
+    }
 }
 
 /// A key that no class of the script has or had: `<script>-<class>`, then `<script>-<class>-2` and
@@ -287,21 +426,32 @@ fn new_key(script: &str, class: &str, registry: &Registry) -> NamespaceKey {
     if base.len() > BASE_MAX_BYTES || !base.chars().all(plain) {
         // Distinct names must not meet in one key because they were cut or spelled in ASCII.
         let digest = hex::encode(Sha256::digest(base.as_bytes()));
-        base = base.chars().map(|c| if plain(c) { c } else { '_' }).take(BASE_MAX_BYTES - 13).collect();
+        base = base
+            .chars()
+            .map(|c| if plain(c) { c } else { '_' })
+            .take(BASE_MAX_BYTES - 13)
+            .collect();
         base = format!("{base}.{}", &digest[..12]);
     }
     let live = registry.classes.values().map(|namespace| &namespace.key);
-    let used: BTreeSet<&NamespaceKey> = live.chain(registry.retired.iter().map(|retired| &retired.key)).collect();
+    let used: BTreeSet<&NamespaceKey> = live
+        .chain(registry.retired.iter().map(|retired| &retired.key))
+        .collect();
     let numbered = (2u64..).map(|number| format!("{base}-{number}"));
     std::iter::once(base.clone())
         .chain(numbered)
-        .map(|text| NamespaceKey::new(&text).expect("the characters and the length fit by construction"))
+        .map(|text| {
+            NamespaceKey::new(&text).expect("the characters and the length fit by construction")
+        })
         .find(|key| !used.contains(key))
         .expect("the registry holds fewer keys than there are numbers")
 }
 
 fn one(error: Diagnostic) -> ConfigErrors {
-    ConfigErrors { errors: vec![error], warnings: Vec::new() }
+    ConfigErrors {
+        errors: vec![error],
+        warnings: Vec::new(),
+    }
 }
 
 #[cfg(test)]

@@ -98,7 +98,9 @@ pub enum UploadError {
     #[error("{0}; the deployment may or may not be current: deploy again to make sure")]
     Unknown(BucketError),
     /// Other uploads moved the pointer every time.
-    #[error("other uploads of {script:?} got in the way {POINTER_TRIES} times; wait for them, then deploy again")]
+    #[error(
+        "other uploads of {script:?} got in the way {POINTER_TRIES} times; wait for them, then deploy again"
+    )]
     Contended {
         /// The script.
         script: String,
@@ -112,7 +114,11 @@ pub enum UploadError {
 ///
 /// # Errors
 /// See [`UploadError`].
-pub async fn upload(bucket: &dyn Bucket, draft: &Draft, options: UploadOptions) -> Result<UploadReport, UploadError> {
+pub async fn upload(
+    bucket: &dyn Bucket,
+    draft: &Draft,
+    options: UploadOptions,
+) -> Result<UploadReport, UploadError> {
     // Before anything is written: most mistakes show against the pointer as it is.
     let current = read_pointer(bucket, draft.script()).await?;
     draft.settle(&registry_of(&current), options.implicit)?;
@@ -121,7 +127,9 @@ pub async fn upload(bucket: &dyn Bucket, draft: &Draft, options: UploadOptions) 
         if attempt > 0 {
             tokio::time::sleep(Duration::from_millis(20 << attempt)).await;
         }
-        if let Some((deployment, migration, previous, moved)) = try_once(bucket, draft, options).await? {
+        if let Some((deployment, migration, previous, moved)) =
+            try_once(bucket, draft, options).await?
+        {
             return Ok(UploadReport {
                 id: deployment.id(),
                 previous,
@@ -134,13 +142,19 @@ pub async fn upload(bucket: &dyn Bucket, draft: &Draft, options: UploadOptions) 
             });
         }
     }
-    Err(UploadError::Contended { script: draft.script().to_owned() })
+    Err(UploadError::Contended {
+        script: draft.script().to_owned(),
+    })
 }
 
 type Settled = (Deployment, MigrationPlan, Option<DeploymentId>, bool);
 
 /// One try at the pointer; `None` when another upload moved it meanwhile.
-async fn try_once(bucket: &dyn Bucket, draft: &Draft, options: UploadOptions) -> Result<Option<Settled>, UploadError> {
+async fn try_once(
+    bucket: &dyn Bucket,
+    draft: &Draft,
+    options: UploadOptions,
+) -> Result<Option<Settled>, UploadError> {
     let current = read_pointer(bucket, draft.script()).await?;
     let (deployment, migration) = draft.settle(&registry_of(&current), options.implicit)?;
     let id = deployment.id();
@@ -167,18 +181,27 @@ async fn try_once(bucket: &dyn Bucket, draft: &Draft, options: UploadOptions) ->
 }
 
 fn registry_of(current: &Option<(Pointer, Etag)>) -> Registry {
-    current.as_ref().map(|(pointer, _)| pointer.registry.clone()).unwrap_or_default()
+    current
+        .as_ref()
+        .map(|(pointer, _)| pointer.registry.clone())
+        .unwrap_or_default()
 }
 
 /// Moves the pointer if it still is what it was. An answer that is lost or says "conflict" is
 /// settled by reading back: the token tells whose write it is.
-async fn move_pointer(bucket: &dyn Bucket, pointer: &Pointer, replaces: Option<Etag>) -> Result<bool, UploadError> {
+async fn move_pointer(
+    bucket: &dyn Bucket,
+    pointer: &Pointer,
+    replaces: Option<Etag>,
+) -> Result<bool, UploadError> {
     let key = pointer_key(&pointer.script)?;
     let condition = replaces.map_or(Condition::IfAbsent, Condition::IfMatch);
     match bucket.put(&key, pointer.to_json().into(), condition).await {
         Ok(PutOutcome::Done(_)) => Ok(true),
         Ok(PutOutcome::Conflict) => is_ours(bucket, pointer).await.map_err(UploadError::Fetch),
-        Err(error) if error.is_ambiguous() => is_ours(bucket, pointer).await.map_err(|_| UploadError::Unknown(error)),
+        Err(error) if error.is_ambiguous() => is_ours(bucket, pointer)
+            .await
+            .map_err(|_| UploadError::Unknown(error)),
         Err(error) => Err(error.into()),
     }
 }
@@ -198,10 +221,16 @@ async fn put_blobs(bucket: &dyn Bucket, draft: &Draft) -> Result<Stored, UploadE
     let blobs: BTreeMap<BlobHash, Bytes> = draft.blobs();
     let puts = blobs.into_iter().map(|(hash, bytes)| async move {
         let size = bytes.len() as u64;
-        put_once(bucket, &blob_key(hash)?, bytes).await.map(|created| (created, size))
+        put_once(bucket, &blob_key(hash)?, bytes)
+            .await
+            .map(|created| (created, size))
     });
     let mut done = futures::stream::iter(puts).buffer_unordered(PARALLEL);
-    let mut stored = Stored { new: 0, new_bytes: 0, reused: 0 };
+    let mut stored = Stored {
+        new: 0,
+        new_bytes: 0,
+        reused: 0,
+    };
     while let Some((created, size)) = done.try_next().await? {
         if created {
             stored.new += 1;
@@ -221,7 +250,10 @@ async fn put_once(bucket: &dyn Bucket, key: &Key, bytes: Bytes) -> Result<bool, 
         match bucket.put(key, bytes.clone(), Condition::IfAbsent).await {
             Ok(PutOutcome::Done(_)) => return Ok(true),
             Ok(PutOutcome::Conflict) => return Ok(false),
-            Err(error) if tries == WRITE_TRIES || matches!(error, BucketError::BadKey(_) | BucketError::Damaged { .. }) => {
+            Err(error)
+                if tries == WRITE_TRIES
+                    || matches!(error, BucketError::BadKey(_) | BucketError::Damaged { .. }) =>
+            {
                 return Err(error.into());
             }
             Err(_) => tokio::time::sleep(Duration::from_millis(50 << tries)).await,
@@ -235,7 +267,9 @@ fn blob_key(hash: BlobHash) -> Result<Key, BucketError> {
 }
 
 fn manifest_key(script: &str, id: DeploymentId) -> Result<Key, BucketError> {
-    Ok(Key::new(format!("deploy/{script}/versions/{id}/manifest.json"))?)
+    Ok(Key::new(format!(
+        "deploy/{script}/versions/{id}/manifest.json"
+    ))?)
 }
 
 fn pointer_key(script: &str) -> Result<Key, BucketError> {
@@ -243,13 +277,18 @@ fn pointer_key(script: &str) -> Result<Key, BucketError> {
 }
 
 fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| {
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        })
 }
 
 /// 128 random bits that tell this upload's write from any other.
 fn upload_token() -> Result<String, UploadError> {
     let mut bits = [0; 16];
-    getrandom::fill(&mut bits).map_err(|error| UploadError::Program(format!("the system has no random bits: {error}")))?;
+    getrandom::fill(&mut bits)
+        .map_err(|error| UploadError::Program(format!("the system has no random bits: {error}")))?;
     Ok(hex::encode(bits))
 }
 

@@ -19,21 +19,36 @@ pub struct Flag {
 }
 
 const fn flag(date: &'static str, enable: &'static str, disable: &'static str) -> Flag {
-    Flag { date, enable, disable, experimental: false }
+    Flag {
+        date,
+        enable,
+        disable,
+        experimental: false,
+    }
 }
 
 const fn exp(date: &'static str, enable: &'static str, disable: &'static str) -> Flag {
-    Flag { date, enable, disable, experimental: true }
+    Flag {
+        date,
+        enable,
+        disable,
+        experimental: true,
+    }
 }
 
 /// Finds the flag that `name` turns on or off.
 pub fn find(name: &str) -> Option<&'static Flag> {
-    FLAGS.iter().find(|flag| flag.enable == name || (!flag.disable.is_empty() && flag.disable == name))
+    FLAGS
+        .iter()
+        .find(|flag| flag.enable == name || (!flag.disable.is_empty() && flag.disable == name))
 }
 
 /// Every name that turns something on or off.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    FLAGS.iter().flat_map(|flag| [flag.enable, flag.disable]).filter(|name| !name.is_empty())
+    FLAGS
+        .iter()
+        .flat_map(|flag| [flag.enable, flag.disable])
+        .filter(|name| !name.is_empty())
 }
 
 /// Pairs in `flags` that turn one thing both on and off.
@@ -51,7 +66,9 @@ pub fn is_date(text: &str) -> bool {
     let bytes = text.as_bytes();
     let digits = |range: std::ops::Range<usize>| -> Option<u32> {
         let part = bytes.get(range)?;
-        part.iter().all(u8::is_ascii_digit).then(|| part.iter().fold(0, |n, b| n * 10 + u32::from(b - b'0')))
+        part.iter()
+            .all(u8::is_ascii_digit)
+            .then(|| part.iter().fold(0, |n, b| n * 10 + u32::from(b - b'0')))
     };
     if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
         return false;
@@ -267,7 +284,19 @@ mod tests {
         for good in ["2024-02-29", "2026-11-17", "2000-02-29", "2021-12-31"] {
             assert!(is_date(good), "{good}");
         }
-        for bad in ["2023-02-29", "1900-02-29", "2024-13-01", "2024-00-10", "2024-04-31", "2024-4-3", "2024/04/03", "", "２０２４-01-01", "2024-01-0a", "<COMPATIBILITY_DATE>"] {
+        for bad in [
+            "2023-02-29",
+            "1900-02-29",
+            "2024-13-01",
+            "2024-00-10",
+            "2024-04-31",
+            "2024-4-3",
+            "2024/04/03",
+            "",
+            "２０２４-01-01",
+            "2024-01-0a",
+            "<COMPATIBILITY_DATE>",
+        ] {
             assert!(!is_date(bad), "{bad}");
         }
     }
@@ -287,7 +316,10 @@ mod tests {
 
     #[test]
     fn flags_are_found_by_either_name() {
-        assert_eq!(find("nodejs_compat").map(|flag| flag.date), Some("2026-08-04"));
+        assert_eq!(
+            find("nodejs_compat").map(|flag| flag.date),
+            Some("2026-08-04")
+        );
         assert_eq!(find("no_nodejs_compat"), find("nodejs_compat"));
         assert_eq!(find(""), None);
         assert!(find("precise_timers").is_some_and(|flag| flag.experimental));
@@ -295,7 +327,10 @@ mod tests {
 
     #[test]
     fn opposite_flags_are_noticed() {
-        assert_eq!(contradictions(&["rpc", "url_standard", "no_rpc"]), [("rpc", "no_rpc")]);
+        assert_eq!(
+            contradictions(&["rpc", "url_standard", "no_rpc"]),
+            [("rpc", "no_rpc")]
+        );
         assert!(contradictions(&["rpc", "r2_list_honor_include"]).is_empty());
     }
 }

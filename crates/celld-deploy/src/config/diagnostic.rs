@@ -97,7 +97,13 @@ pub struct Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}[{}]: {}", self.severity.as_str(), self.code.as_str(), self.message)?;
+        writeln!(
+            f,
+            "{}[{}]: {}",
+            self.severity.as_str(),
+            self.code.as_str(),
+            self.message
+        )?;
         let file = self.file.display();
         let width = match &self.place {
             Some(place) => {

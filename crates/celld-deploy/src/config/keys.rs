@@ -73,15 +73,29 @@ pub(super) fn did_you_mean(candidate: &str) -> String {
 
 /// Ignores what people mix up most: case, `-`, `_`.
 fn fold(name: &str) -> String {
-    name.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase).collect()
+    name.chars()
+        .filter(|c| !matches!(c, '_' | '-'))
+        .flat_map(char::to_lowercase)
+        .collect()
 }
 
 const fn key(name: &'static str, scope: Scope, treatment: Treatment) -> Key {
-    Key { name, scope, treatment }
+    Key {
+        name,
+        scope,
+        treatment,
+    }
 }
 
 const fn binding(name: &'static str, what: &'static str) -> Key {
-    key(name, Scope::PerEnvironment, Treatment::Refused { what, help: "remove the key, and do without the binding in `env`" })
+    key(
+        name,
+        Scope::PerEnvironment,
+        Treatment::Refused {
+            what,
+            help: "remove the key, and do without the binding in `env`",
+        },
+    )
 }
 
 const fn refused(name: &'static str, scope: Scope, what: &'static str, help: &'static str) -> Key {
@@ -212,13 +226,23 @@ mod tests {
     /// Wrangler's schema has 91 keys at the top level, 78 of which an environment may repeat.
     #[test]
     fn the_table_covers_the_schema() {
-        let old = ["legacy_env", "type", "usage_model", "webpack_config", "zone_id", "node_compat"];
+        let old = [
+            "legacy_env",
+            "type",
+            "usage_model",
+            "webpack_config",
+            "zone_id",
+            "node_compat",
+        ];
         let current: Vec<_> = KEYS
             .iter()
             .filter(|key| !old.contains(&key.name) && !key.name.chars().any(char::is_uppercase))
             .collect();
         assert_eq!(current.len(), 91);
-        assert_eq!(current.iter().filter(|key| key.scope != TopLevel).count(), 78);
+        assert_eq!(
+            current.iter().filter(|key| key.scope != TopLevel).count(),
+            78
+        );
         let names: std::collections::HashSet<_> = KEYS.iter().map(|key| key.name).collect();
         assert_eq!(names.len(), KEYS.len());
     }
@@ -238,7 +262,15 @@ mod tests {
         ] {
             assert_eq!(closest(slip, names()), Some(meant), "{slip}");
         }
-        for stranger in ["x", "my_company_settings", "description", "tags", "", "owner", "version"] {
+        for stranger in [
+            "x",
+            "my_company_settings",
+            "description",
+            "tags",
+            "",
+            "owner",
+            "version",
+        ] {
             assert_eq!(closest(stranger, names()), None, "{stranger}");
         }
         assert_eq!(closest(&"a".repeat(10_000), names()), None);

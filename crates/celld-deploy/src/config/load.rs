@@ -25,7 +25,11 @@ impl Project {
     pub fn load(path: &Path, env: Option<&str>) -> Result<(Project, Vec<Warning>), ConfigErrors> {
         let (file, shadowed) = find(path)?;
         let format = Format::of(&file).ok_or_else(|| {
-            alone(&file, "this is not a configuration file".into(), "give a `.json`, `.jsonc` or `.toml` file, or a directory that has one".into())
+            alone(
+                &file,
+                "this is not a configuration file".into(),
+                "give a `.json`, `.jsonc` or `.toml` file, or a directory that has one".into(),
+            )
         })?;
         let source = Source::new(file.clone(), read(&file)?);
         let (project, mut warnings) = Self::parse(&source, format, env)?;
@@ -35,14 +39,22 @@ impl Project {
     }
 
     /// Reads a project from a text. Looks at no other file.
-    pub(super) fn parse(source: &Source, format: Format, env: Option<&str>) -> Result<(Project, Vec<Warning>), ConfigErrors> {
-        let Parsed { root, warnings } = tree::parse(source, format)
-            .map_err(|error| ConfigErrors { errors: vec![*error], warnings: Vec::new() })?;
+    pub(super) fn parse(
+        source: &Source,
+        format: Format,
+        env: Option<&str>,
+    ) -> Result<(Project, Vec<Warning>), ConfigErrors> {
+        let Parsed { root, warnings } =
+            tree::parse(source, format).map_err(|error| ConfigErrors {
+                errors: vec![*error],
+                warnings: Vec::new(),
+            })?;
         let mut report = Report::new(source, warnings);
         let scopes = Scopes::new(&mut report, &root, env);
         let project = read_project(&mut report, source.path(), &scopes);
         let warnings = report.finish()?;
-        let project = project.expect("whatever keeps a project from being read is reported as an error");
+        let project =
+            project.expect("whatever keeps a project from being read is reported as an error");
         Ok((project, warnings))
     }
 }
@@ -85,12 +97,19 @@ fn read_project(report: &mut Report<'_>, file: &Path, scopes: &Scopes<'_>) -> Op
 /// The configuration file, and the one of lower precedence beside it, if there is one.
 fn find(path: &Path) -> Result<(PathBuf, Option<PathBuf>), ConfigErrors> {
     let meta = std::fs::metadata(path).map_err(|error| {
-        alone(path, format!("cannot read the project: {error}"), "give the directory of a Wrangler project, or its configuration file".into())
+        alone(
+            path,
+            format!("cannot read the project: {error}"),
+            "give the directory of a Wrangler project, or its configuration file".into(),
+        )
     })?;
     if !meta.is_dir() {
         return Ok((path.to_owned(), None));
     }
-    let mut present = FILE_NAMES.iter().map(|name| path.join(name)).filter(|file| file.is_file());
+    let mut present = FILE_NAMES
+        .iter()
+        .map(|name| path.join(name))
+        .filter(|file| file.is_file());
     match present.next() {
         Some(file) => Ok((file, present.next())),
         None => Err(alone(
@@ -102,10 +121,19 @@ fn find(path: &Path) -> Result<(PathBuf, Option<PathBuf>), ConfigErrors> {
 }
 
 fn read(file: &Path) -> Result<String, ConfigErrors> {
-    let fail = |error: std::io::Error| alone(file, format!("cannot read the file: {error}"), "check the path and the permissions".into());
+    let fail = |error: std::io::Error| {
+        alone(
+            file,
+            format!("cannot read the file: {error}"),
+            "check the path and the permissions".into(),
+        )
+    };
     let mut bytes = Vec::new();
     let handle = std::fs::File::open(file).map_err(fail)?;
-    handle.take(FILE_MAX_BYTES + 1).read_to_end(&mut bytes).map_err(fail)?;
+    handle
+        .take(FILE_MAX_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(fail)?;
     if bytes.len() as u64 > FILE_MAX_BYTES {
         return Err(alone(
             file,
@@ -114,8 +142,15 @@ fn read(file: &Path) -> Result<String, ConfigErrors> {
         ));
     }
     String::from_utf8(bytes).map_err(|error| {
-        let line = 1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count();
-        alone(file, format!("line {line} is not UTF-8"), "save the file as UTF-8".into())
+        let line = 1 + error.as_bytes()[..error.utf8_error().valid_up_to()]
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count();
+        alone(
+            file,
+            format!("line {line} is not UTF-8"),
+            "save the file as UTF-8".into(),
+        )
     })
 }
 
@@ -125,12 +160,22 @@ fn check_main(project: &Project, source: &Source) -> Result<(), ConfigErrors> {
         return Ok(());
     }
     let origin = &project.build.main_origin;
-    let why = if main.is_dir() { "is a directory" } else { "does not exist" };
-    let message = format!("the main module `{}` {why}", shown(&main.display().to_string()));
+    let why = if main.is_dir() {
+        "is a directory"
+    } else {
+        "does not exist"
+    };
+    let message = format!(
+        "the main module `{}` {why}",
+        shown(&main.display().to_string())
+    );
     let help = "correct `main`; it is relative to the configuration file".to_owned();
     let mut error = origin.finding(Severity::Error, Code::File, message, help);
     error.file = source.path().to_owned();
-    Err(ConfigErrors { errors: vec![error], warnings: Vec::new() })
+    Err(ConfigErrors {
+        errors: vec![error],
+        warnings: Vec::new(),
+    })
 }
 
 fn shadowed_warning(file: &Path, other: &Path) -> Warning {
@@ -138,7 +183,10 @@ fn shadowed_warning(file: &Path, other: &Path) -> Warning {
         severity: Severity::Warning,
         code: Code::Conflict,
         key: String::new(),
-        message: format!("there is also `{}`, which is not read", other.file_name().unwrap_or_default().to_string_lossy()),
+        message: format!(
+            "there is also `{}`, which is not read",
+            other.file_name().unwrap_or_default().to_string_lossy()
+        ),
         help: "keep one configuration file".into(),
         file: file.to_owned(),
         place: None,
@@ -156,5 +204,8 @@ fn alone(file: &Path, message: String, help: String) -> ConfigErrors {
         file: file.to_owned(),
         place: None,
     };
-    ConfigErrors { errors: vec![error], warnings: Vec::new() }
+    ConfigErrors {
+        errors: vec![error],
+        warnings: Vec::new(),
+    }
 }

@@ -25,11 +25,23 @@ pub(super) struct Report<'a> {
 impl<'a> Report<'a> {
     pub(super) fn new(source: &'a Source, warnings: Vec<Diagnostic>) -> Self {
         let warnings = warnings.into_iter().map(|warning| (0, warning)).collect();
-        Self { source, errors: Vec::new(), warnings }
+        Self {
+            source,
+            errors: Vec::new(),
+            warnings,
+        }
     }
 
     /// A finding about a place, for keeping.
-    pub(super) fn finding(&self, severity: Severity, code: Code, path: &str, span: &Span, message: String, help: String) -> Diagnostic {
+    pub(super) fn finding(
+        &self,
+        severity: Severity,
+        code: Code,
+        path: &str,
+        span: &Span,
+        message: String,
+        help: String,
+    ) -> Diagnostic {
         Diagnostic {
             severity,
             code,
@@ -41,55 +53,128 @@ impl<'a> Report<'a> {
         }
     }
 
-    pub(super) fn error(&mut self, code: Code, path: &str, span: &Span, message: impl Into<String>, help: impl Into<String>) {
-        let finding = self.finding(Severity::Error, code, path, span, message.into(), help.into());
+    pub(super) fn error(
+        &mut self,
+        code: Code,
+        path: &str,
+        span: &Span,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        let finding = self.finding(
+            Severity::Error,
+            code,
+            path,
+            span,
+            message.into(),
+            help.into(),
+        );
         self.errors.push((span.start, finding));
     }
 
-    pub(super) fn warn(&mut self, code: Code, path: &str, span: &Span, message: impl Into<String>, help: impl Into<String>) {
-        let finding = self.finding(Severity::Warning, code, path, span, message.into(), help.into());
+    pub(super) fn warn(
+        &mut self,
+        code: Code,
+        path: &str,
+        span: &Span,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        let finding = self.finding(
+            Severity::Warning,
+            code,
+            path,
+            span,
+            message.into(),
+            help.into(),
+        );
         self.warnings.push((span.start, finding));
     }
 
     /// An error about the file as a whole.
-    pub(super) fn error_without_place(&mut self, code: Code, path: &str, message: impl Into<String>, help: impl Into<String>) {
-        let mut finding = self.finding(Severity::Error, code, path, &(0..0), message.into(), help.into());
+    pub(super) fn error_without_place(
+        &mut self,
+        code: Code,
+        path: &str,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        let mut finding = self.finding(
+            Severity::Error,
+            code,
+            path,
+            &(0..0),
+            message.into(),
+            help.into(),
+        );
         finding.place = None;
         self.errors.push((0, finding));
     }
 
     /// A warning about the file as a whole.
-    pub(super) fn warn_without_place(&mut self, code: Code, path: &str, message: impl Into<String>, help: impl Into<String>) {
-        let mut finding = self.finding(Severity::Warning, code, path, &(0..0), message.into(), help.into());
+    pub(super) fn warn_without_place(
+        &mut self,
+        code: Code,
+        path: &str,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        let mut finding = self.finding(
+            Severity::Warning,
+            code,
+            path,
+            &(0..0),
+            message.into(),
+            help.into(),
+        );
         finding.place = None;
         self.warnings.push((0, finding));
     }
 
     /// A place, for findings that come up later.
     pub(super) fn origin(&self, path: &str, span: &Span) -> Origin {
-        Origin { file: self.source.path().to_owned(), key: shown_path(path), place: Some(self.source.place(span)) }
+        Origin {
+            file: self.source.path().to_owned(),
+            key: shown_path(path),
+            place: Some(self.source.place(span)),
+        }
     }
 
     /// A path that is written relative to the configuration file.
     pub(super) fn resolve(&self, path: &str) -> PathBuf {
-        self.source.path().parent().unwrap_or(Path::new("")).join(path)
+        self.source
+            .path()
+            .parent()
+            .unwrap_or(Path::new(""))
+            .join(path)
     }
 
     /// The warnings, or everything when there are errors. Findings are ordered by place.
     pub(super) fn finish(mut self) -> Result<Vec<Warning>, ConfigErrors> {
         self.errors.sort_by_key(|(at, _)| *at);
         self.warnings.sort_by_key(|(at, _)| *at);
-        let warnings = self.warnings.into_iter().map(|(_, finding)| Warning(finding)).collect();
+        let warnings = self
+            .warnings
+            .into_iter()
+            .map(|(_, finding)| Warning(finding))
+            .collect();
         if self.errors.is_empty() {
             return Ok(warnings);
         }
-        let errors = self.errors.into_iter().map(|(_, finding)| finding).collect();
+        let errors = self
+            .errors
+            .into_iter()
+            .map(|(_, finding)| finding)
+            .collect();
         Err(ConfigErrors { errors, warnings })
     }
 
     pub(super) fn wrong_type(&mut self, at: At<'_>, expected: &str) {
         let found = at.node.type_name();
-        let message = format!("`{}` must be {expected}, found {found}", shown_path(at.path));
+        let message = format!(
+            "`{}` must be {expected}, found {found}",
+            shown_path(at.path)
+        );
         let help = match &at.node.value {
             Value::Datetime(text) => format!("write it as a string: \"{}\"", shown(text)),
             _ => format!("give {expected}"),
@@ -134,8 +219,17 @@ impl<'a> Report<'a> {
         match whole {
             Some(whole) if whole > 0 => Some(whole),
             _ => {
-                let message = format!("`{}` must be a whole number of at least 1, found {number}", shown_path(at.path));
-                self.error(Code::Value, at.path, &at.node.span, message, "give a whole number");
+                let message = format!(
+                    "`{}` must be a whole number of at least 1, found {number}",
+                    shown_path(at.path)
+                );
+                self.error(
+                    Code::Value,
+                    at.path,
+                    &at.node.span,
+                    message,
+                    "give a whole number",
+                );
                 None
             }
         }
@@ -180,7 +274,10 @@ impl<'a> Report<'a> {
         let mut out = Vec::with_capacity(entries.len());
         for entry in entries {
             let path = format!("{}.{}", at.path, entry.key);
-            if let Some(text) = self.string(At { path: &path, node: &entry.node }) {
+            if let Some(text) = self.string(At {
+                path: &path,
+                node: &entry.node,
+            }) {
                 out.push((entry.key.clone(), text));
             }
         }
@@ -189,7 +286,10 @@ impl<'a> Report<'a> {
 
     /// Reports keys of an object that are none of `known`.
     pub(super) fn check_keys(&mut self, path: &str, entries: &[Entry], known: &[&str]) {
-        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+        for entry in entries
+            .iter()
+            .filter(|entry| !known.contains(&entry.key.as_str()))
+        {
             let missing = |candidate: &&&str| !entries.iter().any(|other| other.key == **candidate);
             let candidates = known.iter().filter(missing).copied();
             self.unknown_key(path, entry, keys::closest(&entry.key, candidates));
@@ -200,23 +300,55 @@ impl<'a> Report<'a> {
     /// it would quietly do something else than was asked.
     pub(super) fn unknown_key(&mut self, parent: &str, entry: &Entry, meant: Option<&str>) {
         let path = join(parent, &entry.key);
-        let message = format!("`{}` is not a key that Wrangler knows here", shown(&entry.key));
+        let message = format!(
+            "`{}` is not a key that Wrangler knows here",
+            shown(&entry.key)
+        );
         match meant {
-            Some(meant) => self.error(Code::Misspelt, &path, &entry.key_span, message, keys::did_you_mean(meant)),
-            None => self.warn(Code::Unknown, &path, &entry.key_span, message, "it is ignored; remove it if it has no other reader"),
+            Some(meant) => self.error(
+                Code::Misspelt,
+                &path,
+                &entry.key_span,
+                message,
+                keys::did_you_mean(meant),
+            ),
+            None => self.warn(
+                Code::Unknown,
+                &path,
+                &entry.key_span,
+                message,
+                "it is ignored; remove it if it has no other reader",
+            ),
         }
     }
 
     /// The string under `key`, which must be there.
-    pub(super) fn required_string(&mut self, at: At<'_>, key: &str, example: &str) -> Option<String> {
+    pub(super) fn required_string(
+        &mut self,
+        at: At<'_>,
+        key: &str,
+        example: &str,
+    ) -> Option<String> {
         match at.node.entry(key) {
             Some(entry) => {
                 let path = join(at.path, key);
-                self.non_empty_string(At { path: &path, node: &entry.node }, example)
+                self.non_empty_string(
+                    At {
+                        path: &path,
+                        node: &entry.node,
+                    },
+                    example,
+                )
             }
             None => {
                 let message = format!("`{}` has no `{key}`", shown_path(at.path));
-                self.error(Code::Missing, at.path, &at.node.span, message, format!("add `{key}`, e.g. {example}"));
+                self.error(
+                    Code::Missing,
+                    at.path,
+                    &at.node.span,
+                    message,
+                    format!("add `{key}`, e.g. {example}"),
+                );
                 None
             }
         }
@@ -224,16 +356,28 @@ impl<'a> Report<'a> {
 
     /// The string under `key`, if it is there and not null.
     pub(super) fn optional_string(&mut self, at: At<'_>, key: &str) -> Option<String> {
-        let entry = at.node.entry(key).filter(|entry| !matches!(entry.node.value, Value::Null))?;
+        let entry = at
+            .node
+            .entry(key)
+            .filter(|entry| !matches!(entry.node.value, Value::Null))?;
         let path = join(at.path, key);
-        self.string(At { path: &path, node: &entry.node })
+        self.string(At {
+            path: &path,
+            node: &entry.node,
+        })
     }
 
     fn non_empty_string(&mut self, at: At<'_>, example: &str) -> Option<String> {
         let text = self.string(at)?;
         if text.is_empty() {
             let message = format!("`{}` is empty", shown_path(at.path));
-            self.error(Code::Value, at.path, &at.node.span, message, format!("give a name, e.g. {example}"));
+            self.error(
+                Code::Value,
+                at.path,
+                &at.node.span,
+                message,
+                format!("give a name, e.g. {example}"),
+            );
             return None;
         }
         Some(text)
@@ -242,7 +386,11 @@ impl<'a> Report<'a> {
 
 /// The path of `key` within `parent`.
 pub(super) fn join(parent: &str, key: &str) -> String {
-    if parent.is_empty() { key.to_owned() } else { format!("{parent}.{key}") }
+    if parent.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{parent}.{key}")
+    }
 }
 
 /// A key path that is safe to print.

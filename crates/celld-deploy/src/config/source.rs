@@ -49,8 +49,17 @@ impl Source {
             text.drain(..'\u{feff}'.len_utf8());
         }
         let mut line_starts = vec![0];
-        line_starts.extend(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1));
-        Self { path, text, line_starts }
+        line_starts.extend(
+            text.bytes()
+                .enumerate()
+                .filter(|(_, b)| *b == b'\n')
+                .map(|(at, _)| at + 1),
+        );
+        Self {
+            path,
+            text,
+            line_starts,
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -69,11 +78,17 @@ impl Source {
         let line_index = self.line_starts.partition_point(|at| *at <= start) - 1;
         let line_start = self.line_starts[line_index];
         let rest = &self.text[line_start..];
-        let line = rest.split('\n').next().unwrap_or_default().trim_end_matches('\r');
+        let line = rest
+            .split('\n')
+            .next()
+            .unwrap_or_default()
+            .trim_end_matches('\r');
         let before = &self.text[line_start..start.min(line_start + line.len())];
         let line_end = line_start + line.len();
         let column = before.chars().count();
-        let covered = self.text[start.min(line_end)..end.min(line_end)].chars().count();
+        let covered = self.text[start.min(line_end)..end.min(line_end)]
+            .chars()
+            .count();
         let (excerpt, caret_start, room) = window(line, column);
         Place {
             line: line_index + 1,
@@ -96,7 +111,11 @@ impl Source {
 /// Cuts a line so that `column` (from 0) stays visible. Returns the text, the column in it, and
 /// how many characters follow from there.
 fn window(line: &str, column: usize) -> (String, usize, usize) {
-    let skip = if column > EXCERPT_MAX_CHARS * 3 / 4 { column - EXCERPT_MAX_CHARS / 2 } else { 0 };
+    let skip = if column > EXCERPT_MAX_CHARS * 3 / 4 {
+        column - EXCERPT_MAX_CHARS / 2
+    } else {
+        0
+    };
     let mut out = String::new();
     if skip > 0 {
         out.push('…');
@@ -112,7 +131,11 @@ fn window(line: &str, column: usize) -> (String, usize, usize) {
 }
 
 fn printable(c: char) -> char {
-    if c == '\t' || !(c.is_control() || is_invisible(c)) { c } else { '\u{fffd}' }
+    if c == '\t' || !(c.is_control() || is_invisible(c)) {
+        c
+    } else {
+        '\u{fffd}'
+    }
 }
 
 #[cfg(test)]
@@ -127,14 +150,20 @@ mod tests {
     #[test]
     fn columns_count_characters_not_bytes() {
         let place = source("a\r\nää: x\r\n").place(&(9..10));
-        assert_eq!((place.line, place.column, place.excerpt.as_str()), (2, 5, "ää: x"));
+        assert_eq!(
+            (place.line, place.column, place.excerpt.as_str()),
+            (2, 5, "ää: x")
+        );
         assert_eq!(place.caret(), "    ^");
     }
 
     #[test]
     fn a_byte_order_mark_is_not_part_of_the_first_line() {
         let place = source("\u{feff}{}").place(&(0..1));
-        assert_eq!((place.line, place.column, place.excerpt.as_str()), (1, 1, "{}"));
+        assert_eq!(
+            (place.line, place.column, place.excerpt.as_str()),
+            (1, 1, "{}")
+        );
     }
 
     #[test]
@@ -156,7 +185,12 @@ mod tests {
         let place = source(&text).place(&(500..503));
         assert_eq!(place.column, 501);
         assert!(place.excerpt.chars().count() <= EXCERPT_MAX_CHARS + 2);
-        let shown: String = place.excerpt.chars().skip(place.caret_start).take(place.caret_len).collect();
+        let shown: String = place
+            .excerpt
+            .chars()
+            .skip(place.caret_start)
+            .take(place.caret_len)
+            .collect();
         assert_eq!(shown, "KEY");
     }
 

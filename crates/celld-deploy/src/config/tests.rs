@@ -67,16 +67,33 @@ fn a_full_project_is_read() {
         "limits": {"cpu_ms": 50.0, "subrequests": 5}, "minify": true, "tsconfig": "t.json",
         "jsx_factory": "h", "jsx_fragment": "F", "observability": {"enabled": true}"#,
     );
-    assert_eq!((project.name.as_str(), project.compatibility_date.as_str()), ("w", "2026-01-01"));
+    assert_eq!(
+        (project.name.as_str(), project.compatibility_date.as_str()),
+        ("w", "2026-01-01")
+    );
     assert_eq!(project.vars[0], ("A".into(), VarValue::Text("x".into())));
-    assert_eq!(project.vars[1].1, VarValue::Json(serde_json::json!({"c": [1, null]})));
+    assert_eq!(
+        project.vars[1].1,
+        VarValue::Json(serde_json::json!({"c": [1, null]}))
+    );
     assert_eq!(project.vars[2].1, VarValue::Json(3.into()));
     assert_eq!(project.durable_objects[0].class_name, "Counter");
     assert_eq!(project.services[0].entrypoint.as_deref(), Some("Admin"));
-    assert_eq!(project.migrations[1].renamed_classes, [Rename { from: "Old".into(), to: "New".into() }]);
+    assert_eq!(
+        project.migrations[1].renamed_classes,
+        [Rename {
+            from: "Old".into(),
+            to: "New".into()
+        }]
+    );
     assert_eq!(project.cpu_limit_ms, Some(50));
     let options = project.bundle_options();
-    assert!(options.no_bundle && options.find_additional_modules && options.nodejs_compat && options.minify);
+    assert!(
+        options.no_bundle
+            && options.find_additional_modules
+            && options.nodejs_compat
+            && options.minify
+    );
     assert_eq!(options.rules[0].fallthrough, Some(true));
     assert_eq!(options.alias["a"], "./b");
     let deploy = project.check_deploy().unwrap_err();
@@ -96,35 +113,74 @@ fn all_formats_give_the_same_project() {
         "migrations": [{"tag": "v1", "new_sqlite_classes": ["Counter"],},],"#,
     );
     assert_eq!(from_toml.vars, from_json.vars);
-    assert_eq!(from_toml.durable_objects[0].name, from_json.durable_objects[0].name);
-    assert_eq!(from_toml.migrations[0].new_sqlite_classes, from_json.migrations[0].new_sqlite_classes);
+    assert_eq!(
+        from_toml.durable_objects[0].name,
+        from_json.durable_objects[0].name
+    );
+    assert_eq!(
+        from_toml.migrations[0].new_sqlite_classes,
+        from_json.migrations[0].new_sqlite_classes
+    );
 }
 
 #[test]
 fn positions_are_right_in_every_format() {
     let finding = error("  \"vars\": 3");
-    assert_eq!((line_column(&finding), finding.key.as_str()), ((2, 11), "vars"));
+    assert_eq!(
+        (line_column(&finding), finding.key.as_str()),
+        ((2, 11), "vars")
+    );
     let base = "name = \"w\"\nmain = \"m.js\"\ncompatibility_date = \"2026-01-01\"\n";
     let cases = [
         ("vars = 3\n", (4, 8), "vars"),
         ("[vars]\nA = 2026-01-01\n", (5, 5), "vars.A"),
-        ("  kv_namespaces = [{ binding = \"K\" }]\n", (4, 3), "kv_namespaces"),
-        ("[[kv_namespaces]]\nbinding = \"K\"\n", (4, 3), "kv_namespaces"),
-        ("[[migrations]]\ntag = \"a\"\n[[migrations]]\ntag = 7\n", (7, 7), "migrations[1].tag"),
-        ("[[migrations]]\ntag = \"a\"\n[[migrations]]\nnew_classes = []\n", (6, 1), "migrations[1]"),
-        ("[durable_objects]\nbindings = [{ name = \"A\", class_name = \"1\" }]\n", (5, 40), "durable_objects.bindings[0].class_name"),
+        (
+            "  kv_namespaces = [{ binding = \"K\" }]\n",
+            (4, 3),
+            "kv_namespaces",
+        ),
+        (
+            "[[kv_namespaces]]\nbinding = \"K\"\n",
+            (4, 3),
+            "kv_namespaces",
+        ),
+        (
+            "[[migrations]]\ntag = \"a\"\n[[migrations]]\ntag = 7\n",
+            (7, 7),
+            "migrations[1].tag",
+        ),
+        (
+            "[[migrations]]\ntag = \"a\"\n[[migrations]]\nnew_classes = []\n",
+            (6, 1),
+            "migrations[1]",
+        ),
+        (
+            "[durable_objects]\nbindings = [{ name = \"A\", class_name = \"1\" }]\n",
+            (5, 40),
+            "durable_objects.bindings[0].class_name",
+        ),
         ("durable_object.bindings = []\n", (4, 1), "durable_object"),
     ];
     for (rest, place, key) in cases {
-        let errors = parse(Format::Toml, &format!("{base}{rest}"), None).unwrap_err().errors;
+        let errors = parse(Format::Toml, &format!("{base}{rest}"), None)
+            .unwrap_err()
+            .errors;
         assert_eq!(errors.len(), 1, "{errors:#?}");
-        assert_eq!((line_column(&errors[0]), errors[0].key.as_str()), (place, key), "{rest}");
+        assert_eq!(
+            (line_column(&errors[0]), errors[0].key.as_str()),
+            (place, key),
+            "{rest}"
+        );
     }
 }
 
 #[test]
 fn every_error_is_reported_in_the_order_of_the_file() {
-    let errors = jsonc("\"vars\": 1,\n\"rules\": {},\n\"nme\": \"x\",\n\"r2_buckets\": [{}, {\"binding\": \"R\"}]").unwrap_err().errors;
+    let errors = jsonc(
+        "\"vars\": 1,\n\"rules\": {},\n\"nme\": \"x\",\n\"r2_buckets\": [{}, {\"binding\": \"R\"}]",
+    )
+    .unwrap_err()
+    .errors;
     let codes: Vec<_> = errors.iter().map(|error| error.code).collect();
     assert_eq!(codes, [Code::Type, Code::Type, Code::Unsupported]);
     let lines: Vec<_> = errors.iter().map(|error| line_column(error).0).collect();
@@ -141,36 +197,70 @@ fn wrong_types_name_what_was_expected_and_found() {
         ("\"limits\": {\"cpu_ms\": \"1\"}", "a number", "a string"),
         ("\"define\": {\"X\": 1}", "a string", "a number"),
         ("\"durable_objects\": []", "an object", "an array"),
-        ("\"durable_objects\": {\"bindings\": {}}", "an array", "an object"),
+        (
+            "\"durable_objects\": {\"bindings\": {}}",
+            "an array",
+            "an object",
+        ),
         ("\"services\": [3]", "an object", "a number"),
         ("\"migrations\": {}", "an array", "an object"),
-        ("\"triggers\": {\"crons\": \"* * * * *\"}", "an array", "a string"),
-        ("\"rules\": [{\"type\": \"Text\", \"globs\": \"*\"}]", "an array", "a string"),
+        (
+            "\"triggers\": {\"crons\": \"* * * * *\"}",
+            "an array",
+            "a string",
+        ),
+        (
+            "\"rules\": [{\"type\": \"Text\", \"globs\": \"*\"}]",
+            "an array",
+            "a string",
+        ),
     ] {
         let finding = error(rest);
         assert_eq!(finding.code, Code::Type, "{rest}");
-        assert!(finding.message.contains(&format!("must be {expected}, found {found}")), "{}", finding.message);
+        assert!(
+            finding
+                .message
+                .contains(&format!("must be {expected}, found {found}")),
+            "{}",
+            finding.message
+        );
     }
 }
 
 #[test]
 fn numbers_must_be_whole_and_in_range() {
     for value in ["0", "-1", "1.5", "1e300", "300001"] {
-        assert_eq!(error(&format!("\"limits\": {{\"cpu_ms\": {value}}}")).code, Code::Value, "{value}");
+        assert_eq!(
+            error(&format!("\"limits\": {{\"cpu_ms\": {value}}}")).code,
+            Code::Value,
+            "{value}"
+        );
     }
 }
 
 #[test]
 fn misspelt_keys_are_errors_and_strange_ones_warnings() {
     let finding = error("\"kv_namespace\": []");
-    assert_eq!((finding.code, finding.help.as_str()), (Code::Misspelt, "did you mean `kv_namespaces`?"));
+    assert_eq!(
+        (finding.code, finding.help.as_str()),
+        (Code::Misspelt, "did you mean `kv_namespaces`?")
+    );
     let finding = error("\"durable_objects\": {\"binding\": []}");
-    assert_eq!((finding.key.as_str(), finding.help.as_str()), ("durable_objects.binding", "did you mean `bindings`?"));
+    assert_eq!(
+        (finding.key.as_str(), finding.help.as_str()),
+        ("durable_objects.binding", "did you mean `bindings`?")
+    );
     let finding = error("\"migrations\": [{\"tag\": \"v1\", \"new_sqlite_class\": [\"A\"]}]");
     assert!(finding.help.contains("new_sqlite_classes"));
     let finding = warning("\"x-our-own\": 1");
-    assert_eq!((finding.code, finding.key.as_str()), (Code::Unknown, "x-our-own"));
-    assert_eq!(warning("\"services\": [{\"binding\": \"A\", \"service\": \"w\", \"comment\": \"\"}]").code, Code::Unknown);
+    assert_eq!(
+        (finding.code, finding.key.as_str()),
+        (Code::Unknown, "x-our-own")
+    );
+    assert_eq!(
+        warning("\"services\": [{\"binding\": \"A\", \"service\": \"w\", \"comment\": \"\"}]").code,
+        Code::Unknown
+    );
 }
 
 #[test]
@@ -180,35 +270,69 @@ fn unsupported_keys_are_refused_by_name_unless_they_ask_for_nothing() {
             continue;
         }
         good(&format!("\"{0}\": []", key.name));
-        good(&format!("\"{0}\": {{\"bindings\": [], \"x\": null}}", key.name));
+        good(&format!(
+            "\"{0}\": {{\"bindings\": [], \"x\": null}}",
+            key.name
+        ));
         let finding = error(&format!("\"{}\": {{\"x\": 1}}", key.name));
-        assert_eq!((finding.code, finding.key.as_str(), line_column(&finding)), (Code::Unsupported, key.name, (2, 1)));
-        assert!(finding.message.contains("not supported by this version of celld") && !finding.help.is_empty());
+        assert_eq!(
+            (finding.code, finding.key.as_str(), line_column(&finding)),
+            (Code::Unsupported, key.name, (2, 1))
+        );
+        assert!(
+            finding
+                .message
+                .contains("not supported by this version of celld")
+                && !finding.help.is_empty()
+        );
     }
 }
 
 #[test]
 fn harmless_keys_are_accepted_silently() {
-    for key in keys::KEYS.iter().filter(|key| key.treatment == keys::Treatment::Ignored) {
+    for key in keys::KEYS
+        .iter()
+        .filter(|key| key.treatment == keys::Treatment::Ignored)
+    {
         good(&format!("\"{}\": {{\"anything\": [1]}}", key.name));
     }
 }
 
 #[test]
 fn settings_without_effect_say_so() {
-    assert!(warning("\"triggers\": {\"crons\": [\"* * * * *\"]}").message.contains("not run yet"));
-    assert!(warning("\"routes\": [\"example.com/*\"]").message.contains("routes are not applied"));
-    assert!(warning("\"build\": {\"command\": \"npm run build\"}").help.contains("npm run build"));
+    assert!(
+        warning("\"triggers\": {\"crons\": [\"* * * * *\"]}")
+            .message
+            .contains("not run yet")
+    );
+    assert!(
+        warning("\"routes\": [\"example.com/*\"]")
+            .message
+            .contains("routes are not applied")
+    );
+    assert!(
+        warning("\"build\": {\"command\": \"npm run build\"}")
+            .help
+            .contains("npm run build")
+    );
     good("\"triggers\": {\"crons\": []}");
 }
 
 #[test]
 fn names_follow_wranglers_rule() {
-    let with_name = |name: &str| parse(Format::Jsonc, &format!("{{\"name\": {name}, \"main\": \"m.js\", {DATE}}}"), None);
+    let with_name = |name: &str| {
+        parse(
+            Format::Jsonc,
+            &format!("{{\"name\": {name}, \"main\": \"m.js\", {DATE}}}"),
+            None,
+        )
+    };
     for name in ["\"a\"", "\"_a-b_9\"", "\"9\""] {
         assert!(with_name(name).is_ok(), "{name}");
     }
-    for name in ["\"\"", "\"A\"", "\"-a\"", "\"a b\"", "\"a/b\"", "\"ä\"", "\"..\""] {
+    for name in [
+        "\"\"", "\"A\"", "\"-a\"", "\"a b\"", "\"a/b\"", "\"ä\"", "\"..\"",
+    ] {
         let errors = with_name(name).unwrap_err().errors;
         assert_eq!(errors[0].code, Code::Value, "{name}");
     }
@@ -218,40 +342,85 @@ fn names_follow_wranglers_rule() {
 #[test]
 fn missing_keys_say_what_to_add() {
     let errors = parse(Format::Jsonc, "{}", None).unwrap_err();
-    let keys: Vec<_> = errors.errors.iter().map(|error| (error.code, error.key.as_str())).collect();
+    let keys: Vec<_> = errors
+        .errors
+        .iter()
+        .map(|error| (error.code, error.key.as_str()))
+        .collect();
     assert_eq!(keys, [(Code::Missing, "name"), (Code::Missing, "main")]);
     assert_eq!(errors.warnings[0].0.code, Code::Compatibility);
     assert!(errors.errors[1].help.contains("src/index.ts"));
-    let assets_only = parse(Format::Jsonc, "{\"name\": \"w\", \"assets\": {\"directory\": \"p\"}}", None).unwrap_err();
+    let assets_only = parse(
+        Format::Jsonc,
+        "{\"name\": \"w\", \"assets\": {\"directory\": \"p\"}}",
+        None,
+    )
+    .unwrap_err();
     assert_eq!(assets_only.errors.len(), 1, "{assets_only}");
 }
 
 #[test]
 fn python_is_refused() {
-    let text = format!("{{\"name\": \"w\", \"main\": \"src/entry.py\", {DATE}, \"compatibility_flags\": [\"python_workers\"]}}");
+    let text = format!(
+        "{{\"name\": \"w\", \"main\": \"src/entry.py\", {DATE}, \"compatibility_flags\": [\"python_workers\"]}}"
+    );
     let errors = parse(Format::Jsonc, &text, None).unwrap_err().errors;
     assert!(errors.len() == 2 && errors.iter().all(|error| error.message.contains("Python")));
 }
 
 #[test]
 fn compatibility_dates_are_checked() {
-    let with_date = |date: &str| parse(Format::Jsonc, &format!("{{\"name\": \"w\", \"main\": \"m.js\", \"compatibility_date\": {date}}}"), None);
-    assert_eq!(with_date("\"2026-02-30\"").unwrap_err().errors[0].code, Code::Compatibility);
+    let with_date = |date: &str| {
+        parse(
+            Format::Jsonc,
+            &format!("{{\"name\": \"w\", \"main\": \"m.js\", \"compatibility_date\": {date}}}"),
+            None,
+        )
+    };
+    assert_eq!(
+        with_date("\"2026-02-30\"").unwrap_err().errors[0].code,
+        Code::Compatibility
+    );
     let (project, warnings) = with_date("\"2027-01-01\"").unwrap();
-    assert_eq!((project.compatibility_date.as_str(), warnings[0].0.code), ("2027-01-01", Code::Compatibility));
-    assert!(with_date(&format!("\"{}\"", compat::NEWEST_DATE)).unwrap().1.is_empty());
+    assert_eq!(
+        (project.compatibility_date.as_str(), warnings[0].0.code),
+        ("2027-01-01", Code::Compatibility)
+    );
+    assert!(
+        with_date(&format!("\"{}\"", compat::NEWEST_DATE))
+            .unwrap()
+            .1
+            .is_empty()
+    );
     let (project, warnings) = with_date("null").unwrap();
-    assert_eq!((project.compatibility_date.as_str(), warnings.len()), (compat::NEWEST_DATE, 1));
-    assert!(project.bundle_options().nodejs_compat, "on by default since 2026-08-04");
+    assert_eq!(
+        (project.compatibility_date.as_str(), warnings.len()),
+        (compat::NEWEST_DATE, 1)
+    );
+    assert!(
+        project.bundle_options().nodejs_compat,
+        "on by default since 2026-08-04"
+    );
 }
 
 #[test]
 fn compatibility_flags_are_checked() {
     good("\"compatibility_flags\": [\"nodejs_compat\", \"no_rpc\", \"no_precise_timers\"]");
     let finding = error("\"compatibility_flags\": [\"rpc\",\n  \"node_compat\"]");
-    assert_eq!((line_column(&finding), finding.help.as_str()), ((3, 3), "did you mean `nodejs_compat`?"));
-    assert!(error("\"compatibility_flags\": [\"precise_timers\"]").message.contains("experimental"));
-    assert!(error("\"compatibility_flags\": [\"rpc\", \"no_rpc\"]").message.contains("exclude each other"));
+    assert_eq!(
+        (line_column(&finding), finding.help.as_str()),
+        ((3, 3), "did you mean `nodejs_compat`?")
+    );
+    assert!(
+        error("\"compatibility_flags\": [\"precise_timers\"]")
+            .message
+            .contains("experimental")
+    );
+    assert!(
+        error("\"compatibility_flags\": [\"rpc\", \"no_rpc\"]")
+            .message
+            .contains("exclude each other")
+    );
 }
 
 #[test]
@@ -266,21 +435,40 @@ fn environments_inherit_as_in_wrangler() {
         }"#;
     let (own, warnings) = jsonc_env(rest, Some("own")).unwrap();
     assert!(warnings.is_empty(), "{warnings:?}");
-    assert_eq!((own.name.as_str(), own.build.main.to_str()), ("other", Some("o.js")));
+    assert_eq!(
+        (own.name.as_str(), own.build.main.to_str()),
+        ("other", Some("o.js"))
+    );
     assert!(own.build.minify && own.durable_objects.is_empty() && own.build.define.is_empty());
     assert_eq!(own.vars[0].1, VarValue::Text("own".into()));
     assert_eq!((own.migrations.len(), own.build.alias.len()), (1, 1));
 
     let (bare, warnings) = jsonc_env(rest, Some("bare")).unwrap();
-    assert_eq!((bare.name.as_str(), bare.environment.as_deref()), ("w-bare", Some("bare")));
+    assert_eq!(
+        (bare.name.as_str(), bare.environment.as_deref()),
+        ("w-bare", Some("bare"))
+    );
     assert!(bare.vars.is_empty() && bare.durable_objects.is_empty());
-    let keys: Vec<_> = warnings.iter().map(|warning| (warning.0.code, warning.0.key.as_str())).collect();
-    assert_eq!(keys, [(Code::NotInherited, "vars"), (Code::NotInherited, "define"), (Code::NotInherited, "durable_objects")]);
+    let keys: Vec<_> = warnings
+        .iter()
+        .map(|warning| (warning.0.code, warning.0.key.as_str()))
+        .collect();
+    assert_eq!(
+        keys,
+        [
+            (Code::NotInherited, "vars"),
+            (Code::NotInherited, "define"),
+            (Code::NotInherited, "durable_objects")
+        ]
+    );
 
     let errors = jsonc_env(rest, Some("wrong")).unwrap_err().errors;
     let keys: Vec<_> = errors.iter().map(|error| error.key.as_str()).collect();
     assert_eq!(keys, ["env.wrong.vars", "env.wrong.nam"]);
-    assert!(jsonc_env(rest, None).is_ok(), "an environment that is not asked for is not judged");
+    assert!(
+        jsonc_env(rest, None).is_ok(),
+        "an environment that is not asked for is not judged"
+    );
 }
 
 #[test]
@@ -292,30 +480,57 @@ fn an_environment_names_the_variables_that_it_lacks() {
 
 #[test]
 fn keys_that_only_count_for_another_environment_are_not_refused() {
-    let rest = r#""kv_namespaces": [{"binding": "K"}], "env": {"e": {}, "f": {"ai": {"binding": "AI"}}}"#;
+    let rest =
+        r#""kv_namespaces": [{"binding": "K"}], "env": {"e": {}, "f": {"ai": {"binding": "AI"}}}"#;
     let (_, warnings) = jsonc_env(rest, Some("e")).unwrap();
-    assert_eq!((warnings[0].0.code, warnings[0].0.key.as_str()), (Code::NotInherited, "kv_namespaces"));
+    assert_eq!(
+        (warnings[0].0.code, warnings[0].0.key.as_str()),
+        (Code::NotInherited, "kv_namespaces")
+    );
     let errors = jsonc_env(rest, Some("f")).unwrap_err().errors;
     assert_eq!((errors.len(), errors[0].key.as_str()), (1, "env.f.ai"));
     let inherited = r#""assets": {"directory": "x"}, "env": {"e": {}}"#;
-    assert_eq!(jsonc_env(inherited, Some("e")).unwrap_err().errors[0].key, "assets");
+    assert_eq!(
+        jsonc_env(inherited, Some("e")).unwrap_err().errors[0].key,
+        "assets"
+    );
 }
 
 #[test]
 fn unknown_environments_are_reported() {
-    let errors = jsonc_env("\"env\": {\"staging\": {}, \"live\": {}}", Some("stagin")).unwrap_err().errors;
-    assert_eq!((errors[0].code, errors[0].help.as_str()), (Code::Missing, "did you mean `staging`?"));
-    let errors = jsonc_env("\"env\": {\"staging\": {}, \"live\": {}}", Some("x")).unwrap_err().errors;
+    let errors = jsonc_env("\"env\": {\"staging\": {}, \"live\": {}}", Some("stagin"))
+        .unwrap_err()
+        .errors;
+    assert_eq!(
+        (errors[0].code, errors[0].help.as_str()),
+        (Code::Missing, "did you mean `staging`?")
+    );
+    let errors = jsonc_env("\"env\": {\"staging\": {}, \"live\": {}}", Some("x"))
+        .unwrap_err()
+        .errors;
     assert!(errors[0].help.contains("staging, live"));
     let (project, warnings) = jsonc_env("\"minify\": true", Some("x")).unwrap();
-    assert_eq!((project.name.as_str(), warnings[0].0.code), ("w-x", Code::Missing));
-    assert!(jsonc_env("\"env\": {\"Ä\": {}}", Some("Ä")).unwrap_err().errors[0].help.contains("its own `name`"));
+    assert_eq!(
+        (project.name.as_str(), warnings[0].0.code),
+        ("w-x", Code::Missing)
+    );
+    assert!(
+        jsonc_env("\"env\": {\"Ä\": {}}", Some("Ä"))
+            .unwrap_err()
+            .errors[0]
+            .help
+            .contains("its own `name`")
+    );
 }
 
 #[test]
 fn top_level_keys_in_an_environment_have_no_effect() {
-    let (project, warnings) = jsonc_env("\"env\": {\"e\": {\"alias\": {\"a\": \"b\"}}}", Some("e")).unwrap();
-    assert_eq!((warnings[0].0.code, warnings[0].0.key.as_str()), (Code::NoEffect, "env.e.alias"));
+    let (project, warnings) =
+        jsonc_env("\"env\": {\"e\": {\"alias\": {\"a\": \"b\"}}}", Some("e")).unwrap();
+    assert_eq!(
+        (warnings[0].0.code, warnings[0].0.key.as_str()),
+        (Code::NoEffect, "env.e.alias")
+    );
     assert!(project.build.alias.is_empty());
 }
 
@@ -323,34 +538,63 @@ fn top_level_keys_in_an_environment_have_no_effect() {
 fn service_bindings_reach_this_worker_only() {
     good("\"services\": [{\"binding\": \"A\", \"service\": \"w\", \"remote\": false}]");
     let finding = error("\"services\": [{\"binding\": \"A\", \"service\": \"other\"}]");
-    assert_eq!((finding.code, finding.key.as_str(), line_column(&finding)), (Code::Unsupported, "services[0].service", (2, 42)));
-    assert_eq!(error("\"services\": [{\"binding\": \"A\", \"service\": \"w\", \"remote\": true}]").code, Code::Unsupported);
-    assert_eq!(error("\"services\": [{\"binding\": \"A\", \"service\": \"w\", \"props\": []}]").code, Code::Type);
+    assert_eq!(
+        (finding.code, finding.key.as_str(), line_column(&finding)),
+        (Code::Unsupported, "services[0].service", (2, 42))
+    );
+    assert_eq!(
+        error("\"services\": [{\"binding\": \"A\", \"service\": \"w\", \"remote\": true}]").code,
+        Code::Unsupported
+    );
+    assert_eq!(
+        error("\"services\": [{\"binding\": \"A\", \"service\": \"w\", \"props\": []}]").code,
+        Code::Type
+    );
     let rest = r#""env": {"e": {"services": [{"binding": "A", "service": "w", "environment": "e"}, {"binding": "B", "service": "w-e"}]}}"#;
     assert_eq!(jsonc_env(rest, Some("e")).unwrap().0.services.len(), 2);
     let rest = r#""env": {"e": {"services": [{"binding": "A", "service": "w"}]}}"#;
-    assert_eq!(jsonc_env(rest, Some("e")).unwrap_err().errors[0].code, Code::Unsupported);
+    assert_eq!(
+        jsonc_env(rest, Some("e")).unwrap_err().errors[0].code,
+        Code::Unsupported
+    );
 }
 
 #[test]
 fn durable_object_bindings_are_checked() {
-    good(r#""durable_objects": {"bindings": [{"name": "A", "class_name": "Ünï$_1", "script_name": "w"}]}"#);
+    good(
+        r#""durable_objects": {"bindings": [{"name": "A", "class_name": "Ünï$_1", "script_name": "w"}]}"#,
+    );
     for (binding, code) in [
         (r#"{"name": "A"}"#, Code::Missing),
         (r#"{"class_name": "A"}"#, Code::Missing),
         (r#"{"name": "", "class_name": "A"}"#, Code::Value),
         (r#"{"name": "A", "class_name": "a-b"}"#, Code::Value),
         (r#"{"name": "A", "class_name": "1a"}"#, Code::Value),
-        (r#"{"name": "A", "class_name": "A", "environment": "e"}"#, Code::Missing),
-        (r#"{"name": "A", "class_name": "A", "script_name": "other"}"#, Code::Unsupported),
+        (
+            r#"{"name": "A", "class_name": "A", "environment": "e"}"#,
+            Code::Missing,
+        ),
+        (
+            r#"{"name": "A", "class_name": "A", "script_name": "other"}"#,
+            Code::Unsupported,
+        ),
     ] {
-        assert_eq!(error(&format!("\"durable_objects\": {{\"bindings\": [{binding}]}}")).code, code, "{binding}");
+        assert_eq!(
+            error(&format!(
+                "\"durable_objects\": {{\"bindings\": [{binding}]}}"
+            ))
+            .code,
+            code,
+            "{binding}"
+        );
     }
 }
 
 #[test]
 fn two_bindings_cannot_share_a_name() {
-    let finding = error("\"vars\": {\"A\": \"1\"},\n\"durable_objects\": {\"bindings\": [{\"name\": \"A\", \"class_name\": \"C\"}]}");
+    let finding = error(
+        "\"vars\": {\"A\": \"1\"},\n\"durable_objects\": {\"bindings\": [{\"name\": \"A\", \"class_name\": \"C\"}]}",
+    );
     assert_eq!((finding.code, line_column(&finding).0), (Code::Conflict, 3));
     assert!(finding.message.contains("vars.A"));
 }
@@ -361,12 +605,25 @@ fn migrations_are_checked() {
         (r#"[{"new_classes": ["A"]}]"#, Code::Missing),
         (r#"[{"tag": ""}]"#, Code::Value),
         (r#"[{"tag": "a"}, {"tag": "a"}]"#, Code::Conflict),
-        (r#"[{"tag": "a", "transferred_classes": [{"from": "A", "from_script": "s", "to": "B"}]}]"#, Code::Unsupported),
-        (r#"[{"tag": "a", "renamed_classes": [{"from": "A"}]}]"#, Code::Missing),
+        (
+            r#"[{"tag": "a", "transferred_classes": [{"from": "A", "from_script": "s", "to": "B"}]}]"#,
+            Code::Unsupported,
+        ),
+        (
+            r#"[{"tag": "a", "renamed_classes": [{"from": "A"}]}]"#,
+            Code::Missing,
+        ),
         (r#"[{"tag": "a", "renamed_classes": ["A"]}]"#, Code::Type),
-        (r#"[{"tag": "a", "new_classes": ["not a class"]}]"#, Code::Value),
+        (
+            r#"[{"tag": "a", "new_classes": ["not a class"]}]"#,
+            Code::Value,
+        ),
     ] {
-        assert_eq!(error(&format!("\"migrations\": {migrations}")).code, code, "{migrations}");
+        assert_eq!(
+            error(&format!("\"migrations\": {migrations}")).code,
+            code,
+            "{migrations}"
+        );
     }
 }
 
@@ -376,13 +633,22 @@ fn rules_are_checked() {
         (r#"{"globs": ["*"]}"#, Code::Missing),
         (r#"{"type": "Text"}"#, Code::Missing),
         (r#"{"type": "text", "globs": ["*"]}"#, Code::Value),
-        (r#"{"type": "PythonModule", "globs": ["*"]}"#, Code::Unsupported),
+        (
+            r#"{"type": "PythonModule", "globs": ["*"]}"#,
+            Code::Unsupported,
+        ),
         (r#"{"type": "Text", "globs": ["[a"]}"#, Code::Value),
-        (r#"{"type": "Text", "globs": ["*"], "fallthrough": 1}"#, Code::Type),
+        (
+            r#"{"type": "Text", "globs": ["*"], "fallthrough": 1}"#,
+            Code::Type,
+        ),
     ] {
         assert_eq!(error(&format!("\"rules\": [{rule}]")).code, code, "{rule}");
     }
-    assert_eq!(error(r#""rules": [{"type": "text", "globs": ["*"]}]"#).help, "did you mean `Text`?");
+    assert_eq!(
+        error(r#""rules": [{"type": "text", "globs": ["*"]}]"#).help,
+        "did you mean `Text`?"
+    );
 }
 
 mod files {
@@ -398,11 +664,19 @@ mod files {
 
     #[test]
     fn the_file_is_found_in_wranglers_order() {
-        let json = b"{\"name\": \"json\", \"main\": \"m.js\", \"compatibility_date\": \"2026-01-01\"}";
+        let json =
+            b"{\"name\": \"json\", \"main\": \"m.js\", \"compatibility_date\": \"2026-01-01\"}";
         let toml = b"name = \"toml\"\nmain = \"m.js\"\ncompatibility_date = \"2026-01-01\"\n";
-        let dir = dir(&[("wrangler.jsonc", json), ("wrangler.toml", toml), ("m.js", b"")]);
+        let dir = dir(&[
+            ("wrangler.jsonc", json),
+            ("wrangler.toml", toml),
+            ("m.js", b""),
+        ]);
         let (project, warnings) = Project::load(dir.path(), None).unwrap();
-        assert_eq!((project.name.as_str(), project.root.as_path()), ("json", dir.path()));
+        assert_eq!(
+            (project.name.as_str(), project.root.as_path()),
+            ("json", dir.path())
+        );
         assert_eq!(warnings.len(), 1);
         assert!(warnings[0].0.message.contains("wrangler.toml"));
         let (project, warnings) = Project::load(&dir.path().join("wrangler.toml"), None).unwrap();
@@ -426,10 +700,16 @@ mod files {
     fn the_main_module_must_exist() {
         let dir = dir(&[("wrangler.jsonc", b"{\"name\": \"w\",\n \"main\": \"src/none.ts\", \"compatibility_date\": \"2026-01-01\"}")]);
         let errors = Project::load(dir.path(), None).unwrap_err().errors;
-        assert_eq!((errors[0].code, line_column(&errors[0])), (Code::File, (2, 10)));
+        assert_eq!(
+            (errors[0].code, line_column(&errors[0])),
+            (Code::File, (2, 10))
+        );
         let text = b"{\"name\": \"w\", \"main\": \"made.js\", \"build\": {\"command\": \"make\"}}";
         std::fs::write(dir.path().join("wrangler.jsonc"), text).unwrap();
-        assert!(Project::load(dir.path(), None).is_ok(), "the build command may create it");
+        assert!(
+            Project::load(dir.path(), None).is_ok(),
+            "the build command may create it"
+        );
     }
 }
 
@@ -464,8 +744,26 @@ proptest! {
 fn json() -> impl Strategy<Value = serde_json::Value> {
     use serde_json::Value;
     let word = proptest::sample::select(vec![
-        "bindings", "name", "class_name", "service", "binding", "tag", "new_classes", "renamed_classes", "from", "to", "type", "globs",
-        "crons", "cpu_ms", "required", "props", "environment", "x", "e", "\u{1b}[0m",
+        "bindings",
+        "name",
+        "class_name",
+        "service",
+        "binding",
+        "tag",
+        "new_classes",
+        "renamed_classes",
+        "from",
+        "to",
+        "type",
+        "globs",
+        "crons",
+        "cpu_ms",
+        "required",
+        "props",
+        "environment",
+        "x",
+        "e",
+        "\u{1b}[0m",
     ]);
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -477,8 +775,12 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
     leaf.prop_recursive(4, 24, 5, move |inner| {
         prop_oneof![
             proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            proptest::collection::vec((word.clone(), inner), 0..5)
-                .prop_map(|pairs| Value::Object(pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())),
+            proptest::collection::vec((word.clone(), inner), 0..5).prop_map(|pairs| Value::Object(
+                pairs
+                    .into_iter()
+                    .map(|(key, value)| (key.to_owned(), value))
+                    .collect()
+            )),
         ]
     })
 }

@@ -117,9 +117,13 @@ impl Node {
             Value::Bool(it) => Json::Bool(*it),
             Value::Number(it) => Json::Number(it.clone()),
             Value::String(it) => Json::String(it.clone()),
-            Value::Array(items) => Json::Array(items.iter().map(Node::to_json).collect::<Result<_, _>>()?),
+            Value::Array(items) => {
+                Json::Array(items.iter().map(Node::to_json).collect::<Result<_, _>>()?)
+            }
             Value::Object(entries) => {
-                let pairs = entries.iter().map(|entry| Ok((entry.key.clone(), entry.node.to_json()?)));
+                let pairs = entries
+                    .iter()
+                    .map(|entry| Ok((entry.key.clone(), entry.node.to_json()?)));
                 Json::Object(pairs.collect::<Result<_, _>>()?)
             }
             Value::Datetime(_) => return Err(self),

@@ -25,7 +25,10 @@ pub struct DotenvError {
 /// The first line that fits none of this.
 pub fn parse(text: &str) -> Result<Vec<(String, String)>, DotenvError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut scanner = Scanner { rest: text, line: 1 };
+    let mut scanner = Scanner {
+        rest: text,
+        line: 1,
+    };
     let mut out: Vec<(String, String)> = Vec::new();
     let mut index_of = std::collections::HashMap::new();
     while let Some((name, value)) = scanner.next_pair()? {
@@ -82,7 +85,11 @@ impl<'a> Scanner<'a> {
             self.skip(|c| c == ' ' || c == '\t');
             name = self.take(is_name);
         }
-        if name.is_empty() { Err(self.error("the line does not begin with a name")) } else { Ok(name.to_owned()) }
+        if name.is_empty() {
+            Err(self.error("the line does not begin with a name"))
+        } else {
+            Ok(name.to_owned())
+        }
     }
 
     fn bare(&mut self) -> &'a str {
@@ -100,7 +107,11 @@ impl<'a> Scanner<'a> {
         if !tail.is_empty() && !tail.starts_with('#') {
             return Err(self.error("there is text after the closing quote"));
         }
-        Ok(if quote == '"' { raw.replace("\\n", "\n").replace("\\r", "\r") } else { raw.to_owned() })
+        Ok(if quote == '"' {
+            raw.replace("\\n", "\n").replace("\\r", "\r")
+        } else {
+            raw.to_owned()
+        })
     }
 
     fn take(&mut self, fits: impl Fn(char) -> bool) -> &'a str {
@@ -121,7 +132,10 @@ impl<'a> Scanner<'a> {
     }
 
     fn error(&self, why: &'static str) -> DotenvError {
-        DotenvError { line: self.line, why }
+        DotenvError {
+            line: self.line,
+            why,
+        }
     }
 }
 

@@ -72,14 +72,22 @@ fn the_file_overrides_variables() {
     let applied = apply(&mut project).unwrap();
     assert_eq!(applied.names, ["A", "NEW"]);
     let text = |text: &str| VarValue::Text(text.into());
-    assert_eq!(project.vars, [("A".into(), text("over")), ("B".into(), text("b")), ("NEW".into(), text("n"))]);
+    assert_eq!(
+        project.vars,
+        [
+            ("A".into(), text("over")),
+            ("B".into(), text("b")),
+            ("NEW".into(), text("n"))
+        ]
+    );
 }
 
 #[test]
 fn the_environments_own_file_replaces_the_general_one() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join(".dev.vars"), "A=general").unwrap();
-    let load_value = |env: Option<&str>| load(dir.path(), env).unwrap().unwrap().values[0].1.clone();
+    let load_value =
+        |env: Option<&str>| load(dir.path(), env).unwrap().unwrap().values[0].1.clone();
     assert_eq!(load_value(Some("staging")), "general");
     std::fs::write(dir.path().join(".dev.vars.staging"), "A=staging").unwrap();
     assert_eq!(load_value(Some("staging")), "staging");
@@ -90,12 +98,18 @@ fn the_environments_own_file_replaces_the_general_one() {
 #[test]
 fn declared_secrets_limit_what_is_taken() {
     let dir = tempfile::tempdir().unwrap();
-    let config = PLAIN.replace("\"vars\"", "\"secrets\": {\"required\": [\"KEY\", \"GONE\"]}, \"vars\"");
+    let config = PLAIN.replace(
+        "\"vars\"",
+        "\"secrets\": {\"required\": [\"KEY\", \"GONE\"]}, \"vars\"",
+    );
     let mut project = project(dir.path(), &config, None);
     std::fs::write(dir.path().join(".dev.vars"), "KEY=k\nB=2\nOTHER=o\n").unwrap();
     let applied = apply(&mut project).unwrap();
     assert_eq!(applied.names, ["KEY", "B"]);
-    assert_eq!((applied.left_out, applied.missing), (vec!["OTHER".to_owned()], vec!["GONE".to_owned()]));
+    assert_eq!(
+        (applied.left_out, applied.missing),
+        (vec!["OTHER".to_owned()], vec!["GONE".to_owned()])
+    );
 }
 
 #[test]
@@ -106,9 +120,17 @@ fn values_are_hidden_from_debug_and_errors() {
     assert!(!format!("{vars:?}").contains("secret"));
     std::fs::write(dir.path().join(".dev.vars"), "A='secret").unwrap();
     let message = load(dir.path(), None).unwrap_err().to_string();
-    assert!(message.contains(".dev.vars:1:") && !message.contains("secret"), "{message}");
+    assert!(
+        message.contains(".dev.vars:1:") && !message.contains("secret"),
+        "{message}"
+    );
     std::fs::write(dir.path().join(".dev.vars"), b"A=\xff").unwrap();
-    assert!(load(dir.path(), None).unwrap_err().to_string().contains("UTF-8"));
+    assert!(
+        load(dir.path(), None)
+            .unwrap_err()
+            .to_string()
+            .contains("UTF-8")
+    );
 }
 
 proptest! {

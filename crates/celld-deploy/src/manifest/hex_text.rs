@@ -31,7 +31,9 @@ macro_rules! hex_text {
             type Err = hex_text::BadHex;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                hex_text::parse::<$len>(text).map(Self).ok_or(hex_text::BadHex($what))
+                hex_text::parse::<$len>(text)
+                    .map(Self)
+                    .ok_or(hex_text::BadHex($what))
             }
         }
 
@@ -43,7 +45,9 @@ macro_rules! hex_text {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+                String::deserialize(deserializer)?
+                    .parse()
+                    .map_err(serde::de::Error::custom)
             }
         }
     };

@@ -17,16 +17,47 @@ fn sample() -> Deployment {
         format: FORMAT.into(),
         script: "w".into(),
         main_module: "index.js".into(),
-        modules: vec![module("index.js", ModuleKind::EsModule, "x"), module("a/b.wasm", ModuleKind::CompiledWasm, "y")],
+        modules: vec![
+            module("index.js", ModuleKind::EsModule, "x"),
+            module("a/b.wasm", ModuleKind::CompiledWasm, "y"),
+        ],
         compatibility_date: "2026-01-01".into(),
         compatibility_flags: vec!["nodejs_compat".into()],
         bindings: BTreeMap::from([
-            ("A".into(), Binding::DurableObject { class_name: "A".into(), namespace: key.clone() }),
-            ("J".into(), Binding::Json { value: serde_json::json!({"z": 1, "a": [null]}) }),
-            ("S".into(), Binding::Service { entrypoint: None, props: None }),
-            ("T".into(), Binding::Text { text: "top secret".into() }),
+            (
+                "A".into(),
+                Binding::DurableObject {
+                    class_name: "A".into(),
+                    namespace: key.clone(),
+                },
+            ),
+            (
+                "J".into(),
+                Binding::Json {
+                    value: serde_json::json!({"z": 1, "a": [null]}),
+                },
+            ),
+            (
+                "S".into(),
+                Binding::Service {
+                    entrypoint: None,
+                    props: None,
+                },
+            ),
+            (
+                "T".into(),
+                Binding::Text {
+                    text: "top secret".into(),
+                },
+            ),
         ]),
-        classes: BTreeMap::from([("A".into(), ClassEntry { namespace: key, sqlite: true })]),
+        classes: BTreeMap::from([(
+            "A".into(),
+            ClassEntry {
+                namespace: key,
+                sqlite: true,
+            },
+        )]),
         limits: Limits { cpu_ms: Some(50) },
         crons: vec!["* * * * *".into()],
     }
@@ -39,7 +70,10 @@ fn a_manifest_comes_back_with_the_same_id() {
     let back = Deployment::from_json(&json).unwrap();
     assert_eq!((back.to_json(), back.id()), (json.clone(), deployment.id()));
     assert_eq!(back, deployment);
-    assert_eq!(deployment.id().to_string(), hex::encode(Sha256::digest(&json))[..32]);
+    assert_eq!(
+        deployment.id().to_string(),
+        hex::encode(Sha256::digest(&json))[..32]
+    );
     assert_eq!(deployment.id().to_string().parse(), Ok(deployment.id()));
 }
 
@@ -48,8 +82,8 @@ fn a_manifest_comes_back_with_the_same_id() {
 fn the_canonical_text_is_stable() {
     let text = String::from_utf8(sample().to_json()).unwrap();
     let expected = concat!(
-        r#"{"format":"celld.deployment.v1","script":"w","main_module":"index.js","modules":[{"specifier":"index.js","kind":"es-module","#,
-        r#""sha256":"2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881","bytes":1},{"specifier":"a/b.wasm","kind":"compiled-wasm","#,
+        r#"{"format":"celld.deployment.v1","script":"w","main_module":"index.js","modules":[{"specifier":"index.js","kind":"esm","#,
+        r#""sha256":"2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881","bytes":1},{"specifier":"a/b.wasm","kind":"wasm","#,
         r#""sha256":"a1fce4363854ff888cff4b8e7875d600c2682390412a8cf79b37d0b11148b0fa","bytes":1}],"compatibility_date":"2026-01-01","#,
         r#""compatibility_flags":["nodejs_compat"],"bindings":{"A":{"type":"durable_object","class_name":"A","namespace":"w-A"},"#,
         r#""J":{"type":"json","value":{"z":1,"a":[null]}},"S":{"type":"service"},"T":{"type":"text","text":"top secret"}},"#,
@@ -82,12 +116,30 @@ fn other_formats_are_refused_by_name() {
     let error = Deployment::from_json(text).unwrap_err();
     assert_eq!(error, ManifestError::Format("celld.deployment.v2".into()));
     assert!(error.to_string().contains("celld.deployment.v2"));
-    assert!(matches!(Deployment::from_json(b"{}"), Err(ManifestError::Json(_))));
-    assert!(matches!(Deployment::from_json(b"<xml>"), Err(ManifestError::Json(_))));
+    assert!(matches!(
+        Deployment::from_json(b"{}"),
+        Err(ManifestError::Json(_))
+    ));
+    assert!(matches!(
+        Deployment::from_json(b"<xml>"),
+        Err(ManifestError::Json(_))
+    ));
     let json = String::from_utf8(sample().to_json()).unwrap();
-    for field in ["\"crons\"", "\"kind\"", "\"text\"", "\"sqlite\"", "\"cpu_ms\""] {
+    for field in [
+        "\"crons\"",
+        "\"kind\"",
+        "\"text\"",
+        "\"sqlite\"",
+        "\"cpu_ms\"",
+    ] {
         let unknown = json.replacen(field, &format!("\"extra\":1,{field}"), 1);
-        assert!(matches!(Deployment::from_json(unknown.as_bytes()), Err(ManifestError::Json(_))), "{field}");
+        assert!(
+            matches!(
+                Deployment::from_json(unknown.as_bytes()),
+                Err(ManifestError::Json(_))
+            ),
+            "{field}"
+        );
     }
 }
 
@@ -107,7 +159,10 @@ fn contradictions_are_refused() {
         let mut changed = sample();
         change(&mut changed);
         let result = Deployment::from_json(&changed.to_json());
-        assert!(matches!(result, Err(ManifestError::Inconsistent(_))), "change {index}: {result:?}");
+        assert!(
+            matches!(result, Err(ManifestError::Inconsistent(_))),
+            "change {index}: {result:?}"
+        );
     }
 }
 
@@ -119,7 +174,10 @@ fn variables_are_not_shown() {
 #[test]
 fn hex_has_one_spelling() {
     let id = sample().id().to_string();
-    assert!(id.to_uppercase().parse::<DeploymentId>().is_err() || id.bytes().all(|b| b.is_ascii_digit()));
+    assert!(
+        id.to_uppercase().parse::<DeploymentId>().is_err()
+            || id.bytes().all(|b| b.is_ascii_digit())
+    );
     assert!(id[1..].parse::<DeploymentId>().is_err());
     assert!("zz".repeat(16).parse::<DeploymentId>().is_err());
 }

@@ -11,7 +11,9 @@ pub(super) fn not_created(class: &str, plan: &MigrationPlan) -> String {
         return format!("the class `{class}` is bound, but a migration deletes it");
     }
     match plan.renamed.iter().find(|(from, _)| from == class) {
-        Some((_, to)) => format!("the class `{class}` is bound, but a migration renames it to `{to}`"),
+        Some((_, to)) => {
+            format!("the class `{class}` is bound, but a migration renames it to `{to}`")
+        }
         None => format!("the class `{class}` is bound, but no migration creates it"),
     }
 }
@@ -19,9 +21,18 @@ pub(super) fn not_created(class: &str, plan: &MigrationPlan) -> String {
 /// The migration to add, in the syntax of the file.
 pub(super) fn add_migration(file: &Path, migrations: &[Migration], classes: &[&str]) -> String {
     let tag = free_tag(migrations);
-    let list = classes.iter().map(|class| format!("\"{class}\"")).collect::<Vec<_>>().join(", ");
-    if file.extension().is_some_and(|extension| extension == "toml") {
-        return format!("add to the end of the file:\n\n[[migrations]]\ntag = \"{tag}\"\nnew_sqlite_classes = [{list}]\n");
+    let list = classes
+        .iter()
+        .map(|class| format!("\"{class}\""))
+        .collect::<Vec<_>>()
+        .join(", ");
+    if file
+        .extension()
+        .is_some_and(|extension| extension == "toml")
+    {
+        return format!(
+            "add to the end of the file:\n\n[[migrations]]\ntag = \"{tag}\"\nnew_sqlite_classes = [{list}]\n"
+        );
     }
     let entry = format!("{{ \"tag\": \"{tag}\", \"new_sqlite_classes\": [{list}] }}");
     if migrations.is_empty() {

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::UploadError;
-use crate::bundle::{Bundle, BundledModule};
+use crate::bundle::Bundle;
 use crate::config::{DurableBinding, Migration, Project, VarValue};
 use crate::manifest::{
-    Binding, BlobHash, BlobRef, ClassEntry, Deployment, FORMAT, Limits, MANIFEST_MAX_BYTES, ModuleEntry,
+    Binding, BlobHash, BlobRef, BuiltModule, ClassEntry, Deployment, FORMAT, Limits,
+    MANIFEST_MAX_BYTES, ModuleEntry,
 };
 use crate::migrations::{self, Implicit, MigrationPlan, Registry};
 
@@ -18,7 +19,7 @@ use crate::migrations::{self, Implicit, MigrationPlan, Registry};
 pub struct Draft {
     /// The deployment without classes and their bindings.
     base: Deployment,
-    modules: Vec<BundledModule>,
+    modules: Vec<BuiltModule>,
     durable_objects: Vec<DurableBinding>,
     migrations: Vec<Migration>,
 }
@@ -30,12 +31,17 @@ impl Draft {
         let vars = project.vars.iter().map(|(name, value)| {
             let binding = match value {
                 VarValue::Text(text) => Binding::Text { text: text.clone() },
-                VarValue::Json(value) => Binding::Json { value: value.clone() },
+                VarValue::Json(value) => Binding::Json {
+                    value: value.clone(),
+                },
             };
             (name.clone(), binding)
         });
         let services = project.services.iter().map(|service| {
-            let binding = Binding::Service { entrypoint: service.entrypoint.clone(), props: service.props.clone() };
+            let binding = Binding::Service {
+                entrypoint: service.entrypoint.clone(),
+                props: service.props.clone(),
+            };
             (service.name.clone(), binding)
         });
         let base = Deployment {
@@ -47,7 +53,9 @@ impl Draft {
             compatibility_flags: project.compatibility_flags.clone(),
             bindings: vars.chain(services).collect(),
             classes: BTreeMap::new(),
-            limits: Limits { cpu_ms: project.cpu_limit_ms },
+            limits: Limits {
+                cpu_ms: project.cpu_limit_ms,
+            },
             crons: project.crons.clone(),
         };
         Self {
@@ -64,7 +72,7 @@ impl Draft {
     }
 
     /// The modules with their bytes.
-    pub fn modules(&self) -> &[BundledModule] {
+    pub fn modules(&self) -> &[BuiltModule] {
         &self.modules
     }
 
@@ -72,22 +80,48 @@ impl Draft {
     ///
     /// # Errors
     /// Migrations that don't fit, and programs that no manifest can hold.
-    pub fn settle(&self, current: &Registry, implicit: Implicit) -> Result<(Deployment, MigrationPlan), UploadError> {
-        let plan = migrations::plan(self.script(), current, &self.migrations, &self.durable_objects, implicit)?;
+    pub fn settle(
+        &self,
+        current: &Registry,
+        implicit: Implicit,
+    ) -> Result<(Deployment, MigrationPlan), UploadError> {
+        let plan = migrations::plan(
+            self.script(),
+            current,
+            &self.migrations,
+            &self.durable_objects,
+            implicit,
+        )?;
         let mut deployment = self.base.clone();
         for (class, namespace) in &plan.registry.classes {
-            let entry = ClassEntry { namespace: namespace.key.clone(), sqlite: namespace.sqlite };
+            let entry = ClassEntry {
+                namespace: namespace.key.clone(),
+                sqlite: namespace.sqlite,
+            };
             deployment.classes.insert(class.clone(), entry);
         }
         for bound in &self.durable_objects {
             let class_name = bound.class_name.clone();
-            let namespace = plan.registry.classes.get(&class_name).map(|namespace| namespace.key.clone());
+            let namespace = plan
+                .registry
+                .classes
+                .get(&class_name)
+                .map(|namespace| namespace.key.clone());
             let namespace = namespace.expect("planning creates every bound class or fails");
-            deployment.bindings.insert(bound.name.clone(), Binding::DurableObject { class_name, namespace });
+            deployment.bindings.insert(
+                bound.name.clone(),
+                Binding::DurableObject {
+                    class_name,
+                    namespace,
+                },
+            );
         }
         let text = deployment.to_json();
         if text.len() > MANIFEST_MAX_BYTES {
-            let message = format!("its settings take {} bytes, more than {MANIFEST_MAX_BYTES}; move large `vars` into modules", text.len());
+            let message = format!(
+                "its settings take {} bytes, more than {MANIFEST_MAX_BYTES}; move large `vars` into modules",
+                text.len()
+            );
             return Err(UploadError::Program(message));
         }
         // What a node would refuse to read must not become current.
@@ -97,13 +131,17 @@ impl Draft {
 
     /// Everything to be stored, once each.
     pub(super) fn blobs(&self) -> BTreeMap<BlobHash, Bytes> {
-        let all = self.modules.iter().flat_map(|module| std::iter::once(&module.bytes).chain(&module.source_map));
-        all.map(|bytes| (BlobHash::of(bytes), bytes.clone())).collect()
+        let all = self
+            .modules
+            .iter()
+            .flat_map(|module| std::iter::once(&module.source).chain(&module.source_map));
+        all.map(|bytes| (BlobHash::of(bytes), bytes.clone()))
+            .collect()
     }
 }
 
-fn entry(module: &BundledModule) -> ModuleEntry {
-    let content = BlobRef::of(&module.bytes);
+fn entry(module: &BuiltModule) -> ModuleEntry {
+    let content = BlobRef::of(&module.source);
     ModuleEntry {
         specifier: module.specifier.clone(),
         kind: module.kind,

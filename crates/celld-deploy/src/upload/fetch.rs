@@ -7,8 +7,7 @@ use celld_bucket::{Bucket, BucketError, Etag};
 use futures::{StreamExt, TryStreamExt};
 
 use super::{PARALLEL, Pointer, blob_key, manifest_key, pointer_key};
-use crate::bundle::BundledModule;
-use crate::manifest::{BlobHash, BlobRef, Deployment, DeploymentId, ManifestError};
+use crate::manifest::{BlobHash, BlobRef, BuiltModule, Deployment, DeploymentId, ManifestError};
 
 /// A deployment with its modules' bytes.
 #[derive(Clone, Debug)]
@@ -18,7 +17,7 @@ pub struct Fetched {
     /// What it is.
     pub deployment: Deployment,
     /// Its modules, in the order of the manifest.
-    pub modules: Vec<BundledModule>,
+    pub modules: Vec<BuiltModule>,
 }
 
 /// Why something in the bucket cannot be used.
@@ -36,7 +35,9 @@ pub enum FetchError {
         needed_by: String,
     },
     /// An object is not what its hash says.
-    #[error("bucket object {key:?} is damaged: its content does not have the hash {expected}; delete the object and deploy again")]
+    #[error(
+        "bucket object {key:?} is damaged: its content does not have the hash {expected}; delete the object and deploy again"
+    )]
     Hash {
         /// The object.
         key: String,
@@ -58,13 +59,19 @@ pub enum FetchError {
 ///
 /// # Errors
 /// The bucket fails, or the object is no pointer of this script that this version can read.
-pub async fn read_pointer(bucket: &dyn Bucket, script: &str) -> Result<Option<(Pointer, Etag)>, FetchError> {
+pub async fn read_pointer(
+    bucket: &dyn Bucket,
+    script: &str,
+) -> Result<Option<(Pointer, Etag)>, FetchError> {
     let key = pointer_key(script)?;
     let Some(object) = bucket.get(&key).await? else {
         return Ok(None);
     };
-    let pointer = Pointer::from_json(script, &object.bytes)
-        .map_err(|error| FetchError::Content { key: key.to_string(), error })?;
+    let pointer =
+        Pointer::from_json(script, &object.bytes).map_err(|error| FetchError::Content {
+            key: key.to_string(),
+            error,
+        })?;
     Ok(Some((pointer, object.etag)))
 }
 
@@ -72,40 +79,78 @@ pub async fn read_pointer(bucket: &dyn Bucket, script: &str) -> Result<Option<(P
 ///
 /// # Errors
 /// The bucket fails, or something is missing, damaged or of another format; the error names it.
-pub async fn fetch_deployment(bucket: &dyn Bucket, script: &str, id: DeploymentId) -> Result<Fetched, FetchError> {
+pub async fn fetch_deployment(
+    bucket: &dyn Bucket,
+    script: &str,
+    id: DeploymentId,
+) -> Result<Fetched, FetchError> {
     let key = manifest_key(script, id)?;
-    let missing = || FetchError::Missing { key: key.to_string(), needed_by: format!("deploy/{script}/current") };
+    let missing = || FetchError::Missing {
+        key: key.to_string(),
+        needed_by: format!("deploy/{script}/current"),
+    };
     let manifest = bucket.get(&key).await?.ok_or_else(missing)?;
-    let content = |error| FetchError::Content { key: key.to_string(), error };
+    let content = |error| FetchError::Content {
+        key: key.to_string(),
+        error,
+    };
     let deployment = Deployment::from_json(&manifest.bytes).map_err(content)?;
     if deployment.id() != id || deployment.to_json() != manifest.bytes {
-        return Err(FetchError::Hash { key: key.to_string(), expected: id.to_string() });
+        return Err(FetchError::Hash {
+            key: key.to_string(),
+            expected: id.to_string(),
+        });
     }
     if deployment.script != script {
-        return Err(content(ManifestError::Inconsistent(format!("it belongs to the script {:?}", deployment.script))));
+        return Err(content(ManifestError::Inconsistent(format!(
+            "it belongs to the script {:?}",
+            deployment.script
+        ))));
     }
     let blobs = fetch_blobs(bucket, &deployment, key.as_str()).await?;
-    let blob = |of: &BlobRef| blobs.get(&of.sha256).cloned().expect("every blob of the manifest was fetched");
-    let modules = deployment.modules.iter().map(|module| BundledModule {
+    let blob = |of: &BlobRef| {
+        blobs
+            .get(&of.sha256)
+            .cloned()
+            .expect("every blob of the manifest was fetched")
+    };
+    let modules = deployment.modules.iter().map(|module| BuiltModule {
         specifier: module.specifier.clone(),
         kind: module.kind,
-        bytes: blob(&module.content()),
+        source: blob(&module.content()),
         source_map: module.source_map.as_ref().map(blob),
     });
-    Ok(Fetched { id, modules: modules.collect(), deployment })
+    Ok(Fetched {
+        id,
+        modules: modules.collect(),
+        deployment,
+    })
 }
 
-async fn fetch_blobs(bucket: &dyn Bucket, deployment: &Deployment, needed_by: &str) -> Result<BTreeMap<BlobHash, Bytes>, FetchError> {
+async fn fetch_blobs(
+    bucket: &dyn Bucket,
+    deployment: &Deployment,
+    needed_by: &str,
+) -> Result<BTreeMap<BlobHash, Bytes>, FetchError> {
     let gets = deployment.blobs().into_iter().map(|blob| async move {
         let key = blob_key(blob.sha256)?;
-        let missing = || FetchError::Missing { key: key.to_string(), needed_by: needed_by.to_owned() };
+        let missing = || FetchError::Missing {
+            key: key.to_string(),
+            needed_by: needed_by.to_owned(),
+        };
         let object = bucket.get(&key).await?.ok_or_else(missing)?;
         if !blob.matches(&object.bytes) {
-            return Err(FetchError::Hash { key: key.to_string(), expected: blob.sha256.to_string() });
+            return Err(FetchError::Hash {
+                key: key.to_string(),
+                expected: blob.sha256.to_string(),
+            });
         }
         Ok((blob.sha256, object.bytes))
     });
-    futures::stream::iter(gets).buffer_unordered(PARALLEL).try_collect().await
+    futures::stream::iter(gets)
+        .buffer_unordered(PARALLEL)
+        .try_collect()
+        .await
 }
 
 /// The scripts that have a current deployment, in order. Costs two requests a script, however many
@@ -122,7 +167,10 @@ pub async fn list_scripts(bucket: &dyn Bucket) -> Result<Vec<String>, FetchError
         let Some(first) = listing.objects.first() else {
             return Ok(scripts);
         };
-        let name = first.key.as_str()[PREFIX.len()..].split('/').next().unwrap_or_default();
+        let name = first.key.as_str()[PREFIX.len()..]
+            .split('/')
+            .next()
+            .unwrap_or_default();
         // `0` is what follows `/`: everything below this script's prefix is skipped.
         after = Some(format!("{PREFIX}{name}0"));
         if let Ok(key) = pointer_key(name)

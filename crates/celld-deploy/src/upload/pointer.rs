@@ -39,10 +39,15 @@ impl Pointer {
     /// # Errors
     /// Another format, or text that is no pointer of `script`.
     pub fn from_json(script: &str, text: &[u8]) -> Result<Self, ManifestError> {
-        check_format(text, POINTER_FORMAT).map_err(|found| found.map_or_else(ManifestError::Json, ManifestError::Format))?;
-        let pointer: Self = serde_json::from_slice(text).map_err(|error| ManifestError::Json(error.to_string()))?;
+        check_format(text, POINTER_FORMAT)
+            .map_err(|found| found.map_or_else(ManifestError::Json, ManifestError::Format))?;
+        let pointer: Self =
+            serde_json::from_slice(text).map_err(|error| ManifestError::Json(error.to_string()))?;
         if pointer.script != script {
-            return Err(ManifestError::Inconsistent(format!("it belongs to the script {:?}", pointer.script)));
+            return Err(ManifestError::Inconsistent(format!(
+                "it belongs to the script {:?}",
+                pointer.script
+            )));
         }
         Ok(pointer)
     }

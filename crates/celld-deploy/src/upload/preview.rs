@@ -81,7 +81,11 @@ pub struct PreviewClass {
 ///
 /// # Errors
 /// Those that stop an upload before it writes anything.
-pub async fn plan(bucket: Option<&dyn Bucket>, draft: &Draft, implicit: Implicit) -> Result<Preview, UploadError> {
+pub async fn plan(
+    bucket: Option<&dyn Bucket>,
+    draft: &Draft,
+    implicit: Implicit,
+) -> Result<Preview, UploadError> {
     let pointer = match bucket {
         Some(bucket) => read_pointer(bucket, draft.script()).await?,
         None => None,
@@ -91,19 +95,28 @@ pub async fn plan(bucket: Option<&dyn Bucket>, draft: &Draft, implicit: Implicit
     for module in &deployment.modules {
         modules.push(PreviewModule {
             specifier: module.specifier.clone(),
-            kind: module.kind.to_string(),
+            kind: module.kind.name().to_owned(),
             bytes: module.bytes,
             upload: missing(bucket, module.content()).await?,
         });
     }
     let created: BTreeSet<&String> = migration.created.iter().map(|(class, _)| class).collect();
-    let classes = deployment.classes.iter().map(|(class, entry)| PreviewClass {
-        class: class.clone(),
-        namespace: entry.namespace.to_string(),
-        sqlite: entry.sqlite,
-        created: created.contains(class),
-    });
-    let bindings = deployment.bindings.iter().map(|(name, binding)| PreviewBinding { name: name.clone(), what: what(binding) });
+    let classes = deployment
+        .classes
+        .iter()
+        .map(|(class, entry)| PreviewClass {
+            class: class.clone(),
+            namespace: entry.namespace.to_string(),
+            sqlite: entry.sqlite,
+            created: created.contains(class),
+        });
+    let bindings = deployment
+        .bindings
+        .iter()
+        .map(|(name, binding)| PreviewBinding {
+            name: name.clone(),
+            what: what(binding),
+        });
     Ok(Preview {
         id: deployment.id(),
         current: pointer.map(|(pointer, _)| pointer.deployment),
@@ -113,7 +126,11 @@ pub async fn plan(bucket: Option<&dyn Bucket>, draft: &Draft, implicit: Implicit
         classes: classes.collect(),
         migrations: migration.tags,
         renamed: migration.renamed,
-        dropped: migration.dropped.iter().map(|dropped| dropped.key.to_string()).collect(),
+        dropped: migration
+            .dropped
+            .iter()
+            .map(|dropped| dropped.key.to_string())
+            .collect(),
         crons: deployment.crons.clone(),
         warnings: migration.warnings,
         script: deployment.script,
@@ -121,18 +138,33 @@ pub async fn plan(bucket: Option<&dyn Bucket>, draft: &Draft, implicit: Implicit
 }
 
 async fn missing(bucket: Option<&dyn Bucket>, blob: BlobRef) -> Result<Option<bool>, UploadError> {
-    let Some(bucket) = bucket else { return Ok(None) };
+    let Some(bucket) = bucket else {
+        return Ok(None);
+    };
     // The first byte tells whether the object is there.
-    Ok(Some(bucket.get_range(&blob_key(blob.sha256)?, 0..1).await?.is_none()))
+    Ok(Some(
+        bucket
+            .get_range(&blob_key(blob.sha256)?, 0..1)
+            .await?
+            .is_none(),
+    ))
 }
 
 fn what(binding: &Binding) -> String {
     match binding {
         Binding::Text { .. } => "text".to_owned(),
         Binding::Json { .. } => "JSON".to_owned(),
-        Binding::DurableObject { class_name, namespace } => format!("Durable Object {class_name} ({namespace})"),
-        Binding::Service { entrypoint: None, .. } => "this Worker's default entrypoint".to_owned(),
-        Binding::Service { entrypoint: Some(name), .. } => format!("this Worker's entrypoint {name}"),
+        Binding::DurableObject {
+            class_name,
+            namespace,
+        } => format!("Durable Object {class_name} ({namespace})"),
+        Binding::Service {
+            entrypoint: None, ..
+        } => "this Worker's default entrypoint".to_owned(),
+        Binding::Service {
+            entrypoint: Some(name),
+            ..
+        } => format!("this Worker's entrypoint {name}"),
     }
 }
 
@@ -146,23 +178,58 @@ impl fmt::Display for Preview {
         }
         writeln!(f, "\nmodules ({} bytes)", self.total_bytes)?;
         for module in &self.modules {
-            let there = if module.upload == Some(false) { "  (in the bucket already)" } else { "" };
-            writeln!(f, "  {:<13}{:>10} bytes  {}{there}", module.kind, module.bytes, module.specifier)?;
+            let there = if module.upload == Some(false) {
+                "  (in the bucket already)"
+            } else {
+                ""
+            };
+            writeln!(
+                f,
+                "  {:<13}{:>10} bytes  {}{there}",
+                module.kind, module.bytes, module.specifier
+            )?;
         }
-        list(f, "bindings", self.bindings.iter().map(|binding| format!("{:<24}  {}", binding.name, binding.what)))?;
-        list(f, "Durable Object classes", self.classes.iter().map(|class| {
-            let storage = if class.sqlite { "SQLite" } else { "key-value" };
-            let created = if class.created { "  (new)" } else { "" };
-            format!("{:<24}  {storage}, namespace {}{created}", class.class, class.namespace)
-        }))?;
+        list(
+            f,
+            "bindings",
+            self.bindings
+                .iter()
+                .map(|binding| format!("{:<24}  {}", binding.name, binding.what)),
+        )?;
+        list(
+            f,
+            "Durable Object classes",
+            self.classes.iter().map(|class| {
+                let storage = if class.sqlite { "SQLite" } else { "key-value" };
+                let created = if class.created { "  (new)" } else { "" };
+                format!(
+                    "{:<24}  {storage}, namespace {}{created}",
+                    class.class, class.namespace
+                )
+            }),
+        )?;
         list(f, "migrations to apply", self.migrations.iter().cloned())?;
-        list(f, "classes renamed", self.renamed.iter().map(|(from, to)| format!("{from} to {to}")))?;
-        list(f, "namespaces whose data is dropped", self.dropped.iter().cloned())?;
+        list(
+            f,
+            "classes renamed",
+            self.renamed
+                .iter()
+                .map(|(from, to)| format!("{from} to {to}")),
+        )?;
+        list(
+            f,
+            "namespaces whose data is dropped",
+            self.dropped.iter().cloned(),
+        )?;
         list(f, "cron triggers (not run yet)", self.crons.iter().cloned())
     }
 }
 
-fn list(f: &mut fmt::Formatter<'_>, title: &str, lines: impl Iterator<Item = String>) -> fmt::Result {
+fn list(
+    f: &mut fmt::Formatter<'_>,
+    title: &str,
+    lines: impl Iterator<Item = String>,
+) -> fmt::Result {
     for (index, line) in lines.enumerate() {
         if index == 0 {
             writeln!(f, "\n{title}")?;

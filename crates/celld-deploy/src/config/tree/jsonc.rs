@@ -9,7 +9,10 @@ use crate::config::diagnostic::{Code, Diagnostic, Severity, shown};
 use crate::config::source::Source;
 
 pub(super) fn parse(source: &Source) -> Result<Parsed, Box<Diagnostic>> {
-    let collect = CollectOptions { comments: CommentCollectionStrategy::Off, tokens: false };
+    let collect = CollectOptions {
+        comments: CommentCollectionStrategy::Off,
+        tokens: false,
+    };
     let options = ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -30,7 +33,10 @@ pub(super) fn parse(source: &Source) -> Result<Parsed, Box<Diagnostic>> {
             "correct the text; comments and trailing commas are allowed, single quotes and bare keys are not",
         )
     })?;
-    let mut reader = Reader { source, warnings: Vec::new() };
+    let mut reader = Reader {
+        source,
+        warnings: Vec::new(),
+    };
     let root = match parsed.value {
         Some(value) => reader.node(value, 0)?,
         None => {
@@ -50,7 +56,10 @@ pub(super) fn parse(source: &Source) -> Result<Parsed, Box<Diagnostic>> {
             "put the settings between { and }",
         ));
     }
-    Ok(Parsed { root, warnings: reader.warnings })
+    Ok(Parsed {
+        root,
+        warnings: reader.warnings,
+    })
 }
 
 struct Reader<'a> {
@@ -80,7 +89,10 @@ impl Reader<'_> {
                 }
             },
             ast::Value::Array(array) => {
-                let items = array.elements.into_iter().map(|item| self.node(item, depth + 1));
+                let items = array
+                    .elements
+                    .into_iter()
+                    .map(|item| self.node(item, depth + 1));
                 Value::Array(items.collect::<Result<_, _>>()?)
             }
             ast::Value::Object(object) => Value::Object(self.entries(object, depth)?),
@@ -89,14 +101,22 @@ impl Reader<'_> {
     }
 
     /// Of several entries with one key the last counts, as in `JSON.parse`.
-    fn entries(&mut self, object: ast::Object<'_>, depth: usize) -> Result<Vec<Entry>, Box<Diagnostic>> {
+    fn entries(
+        &mut self,
+        object: ast::Object<'_>,
+        depth: usize,
+    ) -> Result<Vec<Entry>, Box<Diagnostic>> {
         let mut entries: Vec<Entry> = Vec::with_capacity(object.properties.len());
         let mut index_of = std::collections::HashMap::new();
         for property in object.properties {
             let key_span = span_of(&property.name);
             let key = property.name.into_string();
             let node = self.node(property.value, depth + 1)?;
-            let entry = Entry { key: key.clone(), key_span: key_span.clone(), node };
+            let entry = Entry {
+                key: key.clone(),
+                key_span: key_span.clone(),
+                node,
+            };
             match index_of.get(&key) {
                 Some(index) => {
                     self.warn_duplicate(&key, key_span);
@@ -116,7 +136,10 @@ impl Reader<'_> {
             severity: Severity::Warning,
             code: Code::Conflict,
             key: shown(key),
-            message: format!("`{}` is given twice in one object; the last one counts", shown(key)),
+            message: format!(
+                "`{}` is given twice in one object; the last one counts",
+                shown(key)
+            ),
             help: "remove one of them".into(),
             file: self.source.path().to_owned(),
             place: Some(self.source.place(&span)),
@@ -130,5 +153,7 @@ fn span_of(ranged: &impl Ranged) -> Span {
 
 fn lower_first(text: &str) -> String {
     let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+    chars.next().map_or_else(String::new, |first| {
+        first.to_lowercase().chain(chars).collect()
+    })
 }

@@ -9,9 +9,11 @@ fn tree(format: Format, text: &str) -> Result<Parsed, Box<Diagnostic>> {
 }
 
 fn at<'a>(node: &'a Node, path: &[&str]) -> &'a Node {
-    path.iter().fold(node, |node, step| match (&node.value, step.parse::<usize>()) {
-        (Value::Array(items), Ok(index)) => &items[index],
-        _ => &node.entry(step).unwrap().node,
+    path.iter().fold(node, |node, step| {
+        match (&node.value, step.parse::<usize>()) {
+            (Value::Array(items), Ok(index)) => &items[index],
+            _ => &node.entry(step).unwrap().node,
+        }
     })
 }
 
@@ -35,22 +37,36 @@ fn toml_values_know_their_place() {
     assert_eq!(text_at(text, at(&root, &["t", "u", "v"])), "1.5");
     assert_eq!(text_at(text, at(&root, &["list", "1", "w"])), "false");
     assert!(text_at(text, at(&root, &["list", "1"])).starts_with("[[list]]"));
-    assert_eq!(&text[at(&root, &["t"]).entry("u").unwrap().key_span.clone()], "u");
+    assert_eq!(
+        &text[at(&root, &["t"]).entry("u").unwrap().key_span.clone()],
+        "u"
+    );
 }
 
 #[test]
 fn the_last_of_two_equal_json_keys_counts_with_a_warning() {
     let parsed = tree(Format::Jsonc, "{\"a\": 1, \"a\": 2}").unwrap();
-    assert_eq!(at(&parsed.root, &["a"]).to_json().unwrap(), serde_json::json!(2));
+    assert_eq!(
+        at(&parsed.root, &["a"]).to_json().unwrap(),
+        serde_json::json!(2)
+    );
     assert_eq!(parsed.warnings[0].place.as_ref().unwrap().column, 10);
 }
 
 #[test]
 fn syntax_errors_have_a_place() {
-    let error = tree(Format::Jsonc, "{\n  \"a\": 1\n  \"b\": 2\n}").err().unwrap();
+    let error = tree(Format::Jsonc, "{\n  \"a\": 1\n  \"b\": 2\n}")
+        .err()
+        .unwrap();
     assert_eq!(error.place.as_ref().unwrap().line, 2, "{error}");
     let error = tree(Format::Jsonc, "{\n  'a': 1\n}").err().unwrap();
-    assert_eq!((error.place.as_ref().unwrap().line, error.place.as_ref().unwrap().column), (2, 3));
+    assert_eq!(
+        (
+            error.place.as_ref().unwrap().line,
+            error.place.as_ref().unwrap().column
+        ),
+        (2, 3)
+    );
     let error = tree(Format::Toml, "a = 1\na = 2\n").err().unwrap();
     assert_eq!(error.place.as_ref().unwrap().line, 2);
     for text in ["", "// only a comment", "[]", "3"] {
@@ -61,16 +77,32 @@ fn syntax_errors_have_a_place() {
 #[test]
 fn deep_nesting_is_an_error() {
     let text = format!("{{\"vars\": {}{}}}", "[".repeat(70), "]".repeat(70));
-    assert!(tree(Format::Jsonc, &text).err().unwrap().message.contains("nested"));
+    assert!(
+        tree(Format::Jsonc, &text)
+            .err()
+            .unwrap()
+            .message
+            .contains("nested")
+    );
     let text = format!("vars = {}{}", "[".repeat(70), "]".repeat(70));
     assert!(tree(Format::Toml, &text).is_err());
-    let text = format!("{{\"vars\": {}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+    let text = format!(
+        "{{\"vars\": {}{}}}",
+        "[".repeat(100_000),
+        "]".repeat(100_000)
+    );
     assert!(tree(Format::Jsonc, &text).is_err());
 }
 
 #[test]
 fn numbers_that_json_cannot_hold_are_errors() {
-    assert!(tree(Format::Toml, "a = nan").err().unwrap().message.contains("NaN"));
+    assert!(
+        tree(Format::Toml, "a = nan")
+            .err()
+            .unwrap()
+            .message
+            .contains("NaN")
+    );
     assert!(tree(Format::Jsonc, "{\"a\": 1e999}").is_err());
 }
 

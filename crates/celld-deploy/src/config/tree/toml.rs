@@ -11,12 +11,18 @@ pub(super) fn parse(source: &Source) -> Result<Parsed, Box<Diagnostic>> {
         syntax_error(
             source,
             error.span().unwrap_or(0..0),
-            format!("this is not valid TOML: {}", error.message().replace('\n', ", ")),
+            format!(
+                "this is not valid TOML: {}",
+                error.message().replace('\n', ", ")
+            ),
             "correct the text; https://toml.io describes the format",
         )
     })?;
     let root = Reader { source }.table(document.as_table(), 0..0, 0)?;
-    Ok(Parsed { root, warnings: Vec::new() })
+    Ok(Parsed {
+        root,
+        warnings: Vec::new(),
+    })
 }
 
 struct Reader<'a> {
@@ -26,7 +32,10 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn item(&self, item: &Item, near: Span, depth: usize) -> Result<Node, Box<Diagnostic>> {
         match item {
-            Item::None => Ok(Node { span: near, value: Value::Null }),
+            Item::None => Ok(Node {
+                span: near,
+                value: Value::Null,
+            }),
             Item::Value(value) => self.value(value, near, depth),
             Item::Table(table) => self.table(table, near, depth),
             Item::ArrayOfTables(tables) => self.tables(tables, near, depth),
@@ -40,42 +49,85 @@ impl Reader<'_> {
         for (name, item) in table.iter() {
             entries.push(self.entry(name, table.key(name), item, &span, depth)?);
         }
-        Ok(Node { span, value: Value::Object(entries) })
+        Ok(Node {
+            span,
+            value: Value::Object(entries),
+        })
     }
 
-    fn inline_table(&self, table: &InlineTable, near: Span, depth: usize) -> Result<Node, Box<Diagnostic>> {
+    fn inline_table(
+        &self,
+        table: &InlineTable,
+        near: Span,
+        depth: usize,
+    ) -> Result<Node, Box<Diagnostic>> {
         let span = table.span().unwrap_or(near);
         self.check_depth(&span, depth)?;
         let mut entries = Vec::with_capacity(table.len());
         for (name, value) in table.iter() {
-            let key_span = table.key(name).and_then(Key::span).unwrap_or_else(|| span.clone());
+            let key_span = table
+                .key(name)
+                .and_then(Key::span)
+                .unwrap_or_else(|| span.clone());
             let node = self.value(value, key_span.clone(), depth + 1)?;
-            entries.push(Entry { key: name.to_owned(), key_span, node });
+            entries.push(Entry {
+                key: name.to_owned(),
+                key_span,
+                node,
+            });
         }
-        Ok(Node { span, value: Value::Object(entries) })
+        Ok(Node {
+            span,
+            value: Value::Object(entries),
+        })
     }
 
-    fn entry(&self, name: &str, key: Option<&Key>, item: &Item, near: &Span, depth: usize) -> Result<Entry, Box<Diagnostic>> {
+    fn entry(
+        &self,
+        name: &str,
+        key: Option<&Key>,
+        item: &Item,
+        near: &Span,
+        depth: usize,
+    ) -> Result<Entry, Box<Diagnostic>> {
         let key_span = key.and_then(Key::span).unwrap_or_else(|| near.clone());
         let node = self.item(item, key_span.clone(), depth + 1)?;
-        Ok(Entry { key: name.to_owned(), key_span, node })
+        Ok(Entry {
+            key: name.to_owned(),
+            key_span,
+            node,
+        })
     }
 
-    fn tables(&self, tables: &ArrayOfTables, near: Span, depth: usize) -> Result<Node, Box<Diagnostic>> {
+    fn tables(
+        &self,
+        tables: &ArrayOfTables,
+        near: Span,
+        depth: usize,
+    ) -> Result<Node, Box<Diagnostic>> {
         let span = tables.span().unwrap_or(near);
-        let items = tables.iter().map(|table| self.table(table, span.clone(), depth + 1));
+        let items = tables
+            .iter()
+            .map(|table| self.table(table, span.clone(), depth + 1));
         let value = Value::Array(items.collect::<Result<_, _>>()?);
         Ok(Node { span, value })
     }
 
     fn array(&self, array: &Array, near: Span, depth: usize) -> Result<Node, Box<Diagnostic>> {
         let span = array.span().unwrap_or(near);
-        let items = array.iter().map(|value| self.value(value, span.clone(), depth + 1));
+        let items = array
+            .iter()
+            .map(|value| self.value(value, span.clone(), depth + 1));
         let value = Value::Array(items.collect::<Result<_, _>>()?);
         Ok(Node { span, value })
     }
 
-    fn value(&self, value: &toml_edit::Value, near: Span, depth: usize) -> Result<Node, Box<Diagnostic>> {
+    fn value(
+        &self,
+        value: &toml_edit::Value,
+        near: Span,
+        depth: usize,
+    ) -> Result<Node, Box<Diagnostic>> {
         let span = value.span().unwrap_or(near);
         self.check_depth(&span, depth)?;
         let value = match value {
@@ -101,6 +153,10 @@ impl Reader<'_> {
     }
 
     fn check_depth(&self, span: &Span, depth: usize) -> Result<(), Box<Diagnostic>> {
-        if depth > DEPTH_MAX { Err(too_deep(self.source, span.clone())) } else { Ok(()) }
+        if depth > DEPTH_MAX {
+            Err(too_deep(self.source, span.clone()))
+        } else {
+            Ok(())
+        }
     }
 }
