@@ -15,9 +15,9 @@ use crate::bundle::BUNDLE_MAX_BYTES;
 
 pub(crate) mod hex_text;
 pub(crate) mod key_text;
-mod module;
 
-pub use module::{BuiltModule, ModuleKind};
+/// Modules are the bundler's: `crate::bundle` defines them, and manifests store their kinds.
+pub use crate::bundle::{BundledModule, ModuleKind};
 
 /// The format that this version writes, and the only one that it reads.
 pub const FORMAT: &str = "celld.deployment.v1";

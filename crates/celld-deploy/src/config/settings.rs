@@ -9,8 +9,7 @@ use super::report::{At, Report, join};
 use super::scope::{Found, Scopes};
 use super::tree::{Node, Span};
 use super::{BuildSettings, Origin};
-use crate::bundle::ModuleRule;
-use crate::manifest::ModuleKind;
+use crate::bundle::{ModuleKind, ModuleRule};
 
 /// Longest Worker name, in bytes: it is one segment of a bucket key.
 const NAME_MAX_BYTES: usize = 200;
@@ -378,9 +377,19 @@ fn rule(report: &mut Report<'_>, path: &str, node: &Node) -> Option<ModuleRule> 
     })
 }
 
+/// The kinds that a rule may give to files.
+const KINDS: [ModuleKind; 6] = [
+    ModuleKind::EsModule,
+    ModuleKind::CommonJs,
+    ModuleKind::CompiledWasm,
+    ModuleKind::Text,
+    ModuleKind::Data,
+    ModuleKind::Json,
+];
+
 fn rule_kind(report: &mut Report<'_>, path: &str, node: &Node) -> Option<ModuleKind> {
     let name = report.required_string(At { path, node }, "type", "\"Text\"")?;
-    if let Some((_, kind)) = ModuleKind::NAMES.iter().find(|(known, _)| *known == name) {
+    if let Some(kind) = KINDS.iter().find(|kind| kind.rule_type() == name) {
         return Some(*kind);
     }
     let type_path = join(path, "type");
@@ -397,7 +406,7 @@ fn rule_kind(report: &mut Report<'_>, path: &str, node: &Node) -> Option<ModuleK
         );
         return None;
     }
-    let help = match keys::closest(&name, ModuleKind::NAMES.iter().map(|(known, _)| *known)) {
+    let help = match keys::closest(&name, KINDS.iter().map(|kind| kind.rule_type())) {
         Some(meant) => keys::did_you_mean(meant),
         None => "use one of ESModule, CommonJS, CompiledWasm, Text, Data, JSON".to_owned(),
     };

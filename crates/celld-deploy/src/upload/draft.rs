@@ -8,7 +8,7 @@ use super::UploadError;
 use crate::bundle::Bundle;
 use crate::config::{DurableBinding, Migration, Project, VarValue};
 use crate::manifest::{
-    Binding, BlobHash, BlobRef, BuiltModule, ClassEntry, Deployment, FORMAT, Limits,
+    Binding, BlobHash, BlobRef, BundledModule, ClassEntry, Deployment, FORMAT, Limits,
     MANIFEST_MAX_BYTES, ModuleEntry,
 };
 use crate::migrations::{self, Implicit, MigrationPlan, Registry};
@@ -19,7 +19,7 @@ use crate::migrations::{self, Implicit, MigrationPlan, Registry};
 pub struct Draft {
     /// The deployment without classes and their bindings.
     base: Deployment,
-    modules: Vec<BuiltModule>,
+    modules: Vec<BundledModule>,
     durable_objects: Vec<DurableBinding>,
     migrations: Vec<Migration>,
 }
@@ -72,7 +72,7 @@ impl Draft {
     }
 
     /// The modules with their bytes.
-    pub fn modules(&self) -> &[BuiltModule] {
+    pub fn modules(&self) -> &[BundledModule] {
         &self.modules
     }
 
@@ -134,14 +134,14 @@ impl Draft {
         let all = self
             .modules
             .iter()
-            .flat_map(|module| std::iter::once(&module.source).chain(&module.source_map));
+            .flat_map(|module| std::iter::once(&module.bytes).chain(&module.source_map));
         all.map(|bytes| (BlobHash::of(bytes), bytes.clone()))
             .collect()
     }
 }
 
-fn entry(module: &BuiltModule) -> ModuleEntry {
-    let content = BlobRef::of(&module.source);
+fn entry(module: &BundledModule) -> ModuleEntry {
+    let content = BlobRef::of(&module.bytes);
     ModuleEntry {
         specifier: module.specifier.clone(),
         kind: module.kind,

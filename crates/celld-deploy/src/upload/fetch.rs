@@ -7,7 +7,7 @@ use celld_bucket::{Bucket, BucketError, Etag};
 use futures::{StreamExt, TryStreamExt};
 
 use super::{PARALLEL, Pointer, blob_key, manifest_key, pointer_key};
-use crate::manifest::{BlobHash, BlobRef, BuiltModule, Deployment, DeploymentId, ManifestError};
+use crate::manifest::{BlobHash, BlobRef, BundledModule, Deployment, DeploymentId, ManifestError};
 
 /// A deployment with its modules' bytes.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub struct Fetched {
     /// What it is.
     pub deployment: Deployment,
     /// Its modules, in the order of the manifest.
-    pub modules: Vec<BuiltModule>,
+    pub modules: Vec<BundledModule>,
 }
 
 /// Why something in the bucket cannot be used.
@@ -114,10 +114,10 @@ pub async fn fetch_deployment(
             .cloned()
             .expect("every blob of the manifest was fetched")
     };
-    let modules = deployment.modules.iter().map(|module| BuiltModule {
+    let modules = deployment.modules.iter().map(|module| BundledModule {
         specifier: module.specifier.clone(),
         kind: module.kind,
-        source: blob(&module.content()),
+        bytes: blob(&module.content()),
         source_map: module.source_map.as_ref().map(blob),
     });
     Ok(Fetched {

@@ -95,7 +95,7 @@ pub async fn plan(
     for module in &deployment.modules {
         modules.push(PreviewModule {
             specifier: module.specifier.clone(),
-            kind: module.kind.name().to_owned(),
+            kind: module.kind.rule_type().to_owned(),
             bytes: module.bytes,
             upload: missing(bucket, module.content()).await?,
         });

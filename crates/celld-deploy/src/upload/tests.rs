@@ -8,7 +8,7 @@ use celld_bucket::{Answer, Listing, Object, Operation};
 use super::*;
 use crate::bundle::Bundle;
 use crate::config::Project;
-use crate::manifest::{BuiltModule, ModuleKind};
+use crate::manifest::{BundledModule, ModuleKind};
 
 const REFUSE: UploadOptions = UploadOptions {
     implicit: Implicit::Refuse,
@@ -23,10 +23,10 @@ fn draft_of(text: &str, rest: &str) -> Draft {
     );
     std::fs::write(dir.path().join("wrangler.jsonc"), config).unwrap();
     let (project, _) = Project::load(dir.path(), None).unwrap_or_else(|errors| panic!("{errors}"));
-    let module = |specifier: &str, kind, text: &str, map: Option<&str>| BuiltModule {
+    let module = |specifier: &str, kind, text: &str, map: Option<&str>| BundledModule {
         specifier: specifier.into(),
         kind,
-        source: text.to_owned().into(),
+        bytes: text.to_owned().into(),
         source_map: map.map(|map| map.to_owned().into()),
     };
     let bundle = Bundle {
@@ -96,12 +96,12 @@ async fn what_was_uploaded_is_fetched() {
     );
     let fetched = fetch_deployment(&bucket, "w", report.id).await.unwrap();
     assert_eq!(fetched.deployment, report.deployment);
-    assert_eq!(fetched.modules[0].source, "code");
+    assert_eq!(fetched.modules[0].bytes, "code");
     assert_eq!(
         fetched.modules[0].source_map.as_deref(),
         Some(&b"{\"version\":3}"[..])
     );
-    assert_eq!(fetched.modules[2].source, "shared");
+    assert_eq!(fetched.modules[2].bytes, "shared");
     assert_eq!(fetched.deployment.classes["C"].namespace.as_str(), "w-C");
     assert_eq!(bucket.keys().len(), 5, "three blobs, a manifest, a pointer");
 }
