@@ -20,10 +20,8 @@ pub fn run(arguments: Vec<String>) -> Result<()> {
     eprintln!("Building celld for release…");
     shell::run(shell::cargo().args(["build", "--release", "--package", "celld"]))?;
     let celld = shell::target_dir()?.join("release/celld");
-    shell::run(
-        shell::command(node)
-            .arg(script)
-            .args(arguments)
-            .env("CELLD", celld),
-    )
+    let mut bench = shell::command(node);
+    bench.arg(script).args(arguments).env("CELLD", celld);
+    shell::forget_cargo_run(&mut bench);
+    shell::run(&mut bench)
 }
