@@ -31,7 +31,48 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             run(&dir, options, writers, bytes)?;
         }
     }
+    recovery(&dir)?;
     std::fs::remove_dir_all(&dir)?;
+    Ok(())
+}
+
+/// How long a start takes that finds the log of a crash.
+fn recovery(dir: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
+    let open = |n| {
+        NodeLog::open(
+            dir,
+            SessionId::from_random(n),
+            Options::default(),
+            Box::new(|why| eprintln!("{why}")),
+        )
+    };
+    let log = open(1)?;
+    for n in 0..32_000u64 {
+        let mut object = [0; 32];
+        object[..8].copy_from_slice(&(n % 2_000).to_le_bytes());
+        log.append(Commit {
+            cell: CellId {
+                namespace: NamespaceKey::new("measure")?,
+                object: ObjectId::from_bytes(object),
+            },
+            epoch: Epoch::new(1),
+            txid: Txid::new(n / 2_000 + 1),
+            name: None,
+            alarm_ms: None,
+            segment: vec![1; 4_200].into(),
+        });
+    }
+    drop(log);
+    let begun = Instant::now();
+    let log = open(2)?;
+    let recovery = log.recovery();
+    let mib = log.stats().live_bytes >> 20;
+    println!(
+        "recovery: {} records, {} cells, {mib} MiB in {:?}",
+        recovery.records,
+        log.cells().len(),
+        begun.elapsed()
+    );
     Ok(())
 }
 

@@ -11,6 +11,7 @@
 //! nothing else are removed, oldest first.
 
 mod disk;
+mod error;
 mod file;
 mod gates;
 mod index;
@@ -18,6 +19,7 @@ mod lock;
 mod node_log;
 mod read;
 mod record;
+mod shared;
 mod writer;
 
 #[cfg(test)]
@@ -28,9 +30,11 @@ mod fault_tests;
 mod test_disk;
 
 pub use disk::{Disk, DiskFile, RealDisk};
+pub use error::{LogFailed, OpenError};
 pub use gates::GateQueue;
 pub use index::{CellTail, RecordRef, TailGap};
 pub use lock::LockError;
-pub use node_log::{Gate, LogFailed, NodeLog, OnFailed, OpenError, Options, Stats};
+pub use node_log::{NodeLog, Options};
 pub use read::{ReadError, Recovery};
 pub use record::{BadRecord, Commit, Record};
+pub use shared::{Gate, OnFailed, Stats};

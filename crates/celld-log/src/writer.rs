@@ -10,9 +10,11 @@ use std::time::Instant;
 use celld_core::{Lsn, SessionId};
 
 use crate::disk::DiskFile;
+use crate::error::{LogFailed, OpenError};
 use crate::file::{FRAMES_AT, Frame, Header, stride_of};
 use crate::index::{FileNo, Index, Place};
-use crate::node_log::{Gate, LogFailed, OnFailed, OpenError, Options, Queued, Shared, run_gate};
+use crate::node_log::Options;
+use crate::shared::{Gate, OnFailed, Queued, Shared, run_gate};
 
 /// Faults that the crash tests plant, to prove that they would find them.
 #[cfg(test)]
