@@ -13,6 +13,9 @@ pub fn take(library: &Library) -> Result<bool> {
         return Ok(false);
     };
     let folder = PathBuf::from(mirror);
+    if folder.starts_with("http:") || folder.starts_with("https:") {
+        return Ok(false);
+    }
     match find(library, &folder) {
         Some(file) => {
             library
