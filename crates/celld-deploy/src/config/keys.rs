@@ -247,6 +247,32 @@ mod tests {
         assert_eq!(names.len(), KEYS.len());
     }
 
+    /// Each key stands in the section of the page that says what happens to it.
+    #[test]
+    fn the_documentation_names_every_key() {
+        let page = include_str!("../../../../docs/configuration.md");
+        let section = |heading: &str| {
+            let start = page
+                .find(heading)
+                .unwrap_or_else(|| panic!("no section {heading}"));
+            let body = &page[start + heading.len()..];
+            &body[..body.find("\n## ").unwrap_or(body.len())]
+        };
+        for key in KEYS {
+            let heading = match key.treatment {
+                Supported => "\n## Keys that are honoured",
+                NoEffect(_) => "\n## Keys that are accepted with a warning",
+                Ignored => "\n## Keys that are ignored",
+                Treatment::Refused { .. } => "\n## Keys that are refused",
+            };
+            assert!(
+                section(heading).contains(&format!("`{}`", key.name)),
+                "{} in {heading}",
+                key.name
+            );
+        }
+    }
+
     #[test]
     fn slips_are_recognised_and_strangers_are_not() {
         let names = || KEYS.iter().map(|key| key.name);

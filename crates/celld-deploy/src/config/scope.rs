@@ -222,7 +222,7 @@ fn check_treatment(report: &mut Report<'_>, key: &Key, found: &Found<'_>) {
         ),
         Treatment::Refused { what, help } => {
             let message = format!(
-                "`{}`: {what} is not supported by this version of celld",
+                "`{}`: this version of celld does not support {what}",
                 key.name
             );
             report.error(Code::Unsupported, &found.path, span, message, help);

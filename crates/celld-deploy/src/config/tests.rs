@@ -282,7 +282,7 @@ fn unsupported_keys_are_refused_by_name_unless_they_ask_for_nothing() {
         assert!(
             finding
                 .message
-                .contains("not supported by this version of celld")
+                .contains("this version of celld does not support")
                 && !finding.help.is_empty()
         );
     }
