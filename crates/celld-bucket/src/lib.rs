@@ -4,6 +4,22 @@
 //! knows nothing about cells: keys and bytes only. [`Counted`] wraps any bucket and counts what
 //! is asked of it. With the feature `testing` there are a memory bucket whose faults a test
 //! scripts, and the contract that every bucket must keep.
+//!
+//! ```
+//! # use celld_bucket::{Condition, Key, PutOutcome, open_url};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let url = format!("file://{}", dir.path().display());
+//! let bucket = open_url(&url)?;
+//! let key = Key::new("deploy/chat/current")?;
+//! if let Some(current) = bucket.get(&key).await? {
+//!     let moved = bucket.put(&key, "v2".into(), Condition::IfMatch(current.etag)).await?;
+//!     assert_ne!(moved, PutOutcome::Conflict, "someone else has moved the pointer");
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod bucket;
 mod counted;

@@ -8,6 +8,9 @@
 //! whole or not at all whatever dies; then its directory is flushed. A create is decided by
 //! `link(2)`; everything else that changes a key holds the key's lock, which processes respect
 //! too.
+//!
+//! Others may see an object between its renaming and the flush of its directory. Only a power
+//! failure right then undoes it; whoever overwrites it by its tag flushes the same directory.
 
 mod frame;
 mod lock;

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{Advice, FallocateFlags, fallocate};
 
 /// A file system, as far as the log writes to it.
 pub trait Disk: Send + Sync + 'static {
@@ -18,6 +18,14 @@ pub trait Disk: Send + Sync + 'static {
 
     /// Flushes the names in a directory.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Makes durable what a dead process may have written to a file without a flush, and forgets
+    /// what memory holds of it, so that it is read as the disk has it.
+    ///
+    /// A process that was killed leaves its last write in the page cache: it can be read, and a
+    /// power failure would still undo it. After a failed flush the cache even holds what never
+    /// reached the disk.
+    fn settle(&self, file: &Path) -> io::Result<()>;
 
     /// Removes a file.
     fn remove(&self, file: &Path) -> io::Result<()>;
@@ -65,6 +73,13 @@ impl Disk for RealDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         File::open(dir)?.sync_all()
+    }
+
+    fn settle(&self, file: &Path) -> io::Result<()> {
+        let file = File::open(file)?;
+        file.sync_all()?;
+        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?;
+        Ok(())
     }
 
     fn remove(&self, file: &Path) -> io::Result<()> {

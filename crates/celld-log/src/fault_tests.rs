@@ -219,6 +219,34 @@ fn a_full_disk_says_so() {
     );
 }
 
+#[test]
+fn what_a_dead_session_left_is_settled_before_this_one_builds_on_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = written(dir.path());
+    let disk = TestDisk::default();
+    let options = Options {
+        disk: Arc::new(disk.clone()),
+        ..Options::default()
+    };
+    let session = SessionId::from_random(2);
+    let log = NodeLog::open(
+        dir.path(),
+        session,
+        options,
+        Box::new(|why| panic!("{why}")),
+    )
+    .unwrap();
+    assert_eq!(log.recovery().records, 20);
+    let last = files.last().unwrap();
+    let parent = last.parent().unwrap().to_owned();
+    let expected = [
+        Op::Settle(last.clone()),
+        Op::SyncDir(parent),
+        Op::SyncDir(dir.path().to_owned()),
+    ];
+    assert_eq!(disk.ops()[..3], expected);
+}
+
 /// Names and contents of the files of one session with 20 commits of two cells.
 fn template() -> &'static [(PathBuf, Vec<u8>)] {
     static TEMPLATE: OnceLock<Vec<(PathBuf, Vec<u8>)>> = OnceLock::new();

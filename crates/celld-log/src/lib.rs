@@ -6,6 +6,21 @@
 //! ([`NodeLog::when_durable`]) that waited for it. For a bucket in a local directory that flush is
 //! the proof that an output gate waits for.
 //!
+//! ```
+//! # use celld_core::{CellId, Epoch, NamespaceKey, ObjectId, SessionId, Txid};
+//! # use celld_log::{Commit, NodeLog, Options};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! let log = NodeLog::open(dir.path(), SessionId::from_random(7), Options::default(), Box::new(|why| eprintln!("{why}")))?;
+//! let cell = CellId { namespace: NamespaceKey::new("rooms")?, object: ObjectId::from_bytes([1; 32]) };
+//! let (epoch, txid, segment) = (Epoch::new(1), Txid::new(1), "pages".into());
+//! let lsn = log.append(Commit { cell: cell.clone(), epoch, txid, name: None, alarm_ms: None, segment });
+//! log.when_durable(lsn, Box::new(|proof| println!("the answer may leave: {}", proof.is_ok())));
+//! # log.close()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! After a crash [`NodeLog::tail`] gives a cell's commits since its cell record was last written.
 //! Once the node says that they are in the record ([`NodeLog::checkpointed`]), files that hold
 //! nothing else are removed, oldest first.

@@ -70,6 +70,7 @@ impl NodeLog {
     ) -> Result<Self, OpenError> {
         let dir = std::path::absolute(dir).map_err(OpenError::System)?;
         let lock = DirLock::take(&dir, session)?;
+        read::settle_logs(&dir, &*options.disk)?;
         let mut logs = read::read_logs(&dir)?;
         logs.clear_unwritten(&*options.disk);
         let backlog_max_bytes = options.backlog_max_bytes;

@@ -150,12 +150,28 @@ fn entries(dir: &Path) -> Result<Vec<(PathBuf, String)>, ReadError> {
     Ok(out)
 }
 
-/// A session's files in order, their headers checked; `None` when it has none.
-fn find_files(
-    dir: &Path,
-    session: SessionId,
-    logs: &mut Logs,
-) -> Result<Option<SessionLog>, ReadError> {
+/// Makes sure that what is going to be read is on disk: this session builds on it, so a power
+/// failure must not undo it. Only a session's last file can hold what was never flushed.
+pub(crate) fn settle_logs(dir: &Path, disk: &dyn Disk) -> Result<(), ReadError> {
+    for (session_dir, name) in entries(dir)? {
+        if SessionId::from_hex(&name).is_none() || !session_dir.is_dir() {
+            continue;
+        }
+        let Some((_, last)) = numbered_files(&session_dir)?.pop_last() else {
+            continue;
+        };
+        disk.settle(&last)
+            .and_then(|()| disk.sync_dir(&session_dir))
+            .map_err(|source| ReadError::Io { path: last, source })?;
+    }
+    disk.sync_dir(dir).map_err(|source| ReadError::Io {
+        path: dir.to_owned(),
+        source,
+    })
+}
+
+/// The log files in a session's directory, by their numbers.
+fn numbered_files(dir: &Path) -> Result<BTreeMap<u64, PathBuf>, ReadError> {
     let mut by_seq = BTreeMap::new();
     for (path, name) in entries(dir)? {
         if name.len() == 12
@@ -165,6 +181,16 @@ fn find_files(
             by_seq.insert(seq, path);
         }
     }
+    Ok(by_seq)
+}
+
+/// A session's files in order, their headers checked; `None` when it has none.
+fn find_files(
+    dir: &Path,
+    session: SessionId,
+    logs: &mut Logs,
+) -> Result<Option<SessionLog>, ReadError> {
+    let by_seq = numbered_files(dir)?;
     let Some(last_seq) = by_seq.keys().next_back().copied() else {
         logs.empty.push(dir.to_owned());
         return Ok(None);

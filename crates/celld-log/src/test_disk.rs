@@ -23,6 +23,7 @@ pub(crate) enum Op {
     Write(PathBuf, u64, Vec<u8>),
     Sync(PathBuf),
     SyncDir(PathBuf),
+    Settle(PathBuf),
     Remove(PathBuf),
     RemoveDir(PathBuf),
     Opened(Lsn),
@@ -94,6 +95,11 @@ impl Disk for TestDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.tell(Op::SyncDir(dir.to_owned()));
+        Ok(())
+    }
+
+    fn settle(&self, file: &Path) -> io::Result<()> {
+        self.tell(Op::Settle(file.to_owned()));
         Ok(())
     }
 
@@ -208,7 +214,7 @@ impl CloneDisk {
                 self.unsynced_removals.insert(path.clone());
             }
             // A directory that is left although empty does no harm.
-            Op::RemoveDir(_) | Op::Opened(_) | Op::Checkpointed(..) => {}
+            Op::RemoveDir(_) | Op::Settle(_) | Op::Opened(_) | Op::Checkpointed(..) => {}
         }
     }
 
