@@ -169,6 +169,16 @@ pub(crate) const MODULES: &[&std::ffi::CStr] = &[
     c"jsonb_tree",
 ];
 
+/// Pragmas that a script sets for its connection, and which must outlive the connection.
+const SETTINGS: &[&str] = &[
+    "case_sensitive_like",
+    "foreign_keys",
+    "ignore_check_constraints",
+    "legacy_alter_table",
+    "recursive_triggers",
+    "reverse_unordered_selects",
+];
+
 /// How a pragma may be used.
 enum PragmaUse {
     /// Only without an argument.
@@ -228,6 +238,8 @@ pub(crate) struct Traits {
     pub changes_schema: bool,
     /// The first table that it writes.
     pub write: Option<Write>,
+    /// A pragma that it sets for the connection, and the value.
+    pub setting: Option<(String, String)>,
 }
 
 /// How a statement writes a table.
@@ -252,6 +264,7 @@ impl Traits {
     /// SQLite's authorizer callback answers.
     pub fn authorize(&mut self, action: &Action<'_>) -> c_int {
         self.note_write(action);
+        self.note_setting(action);
         match judge(action) {
             Verdict::Allow => {}
             Verdict::AllowInTransaction => self.needs_transaction = true,
@@ -264,6 +277,17 @@ impl Traits {
             Verdict::Skip => return ffi::SQLITE_IGNORE,
         }
         ffi::SQLITE_OK
+    }
+
+    fn note_setting(&mut self, action: &Action<'_>) {
+        if let (ffi::SQLITE_PRAGMA, Some(name), Some(value)) =
+            (action.code, action.first, action.second)
+        {
+            let name = name.to_ascii_lowercase();
+            if SETTINGS.contains(&&*name) {
+                self.setting = Some((name, value.to_owned()));
+            }
+        }
     }
 
     fn note_write(&mut self, action: &Action<'_>) {

@@ -1,5 +1,6 @@
 //! The cell's database as a whole: creation, transactions, commit, snapshot, parking.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions as FileOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -102,6 +103,8 @@ pub struct CellDb {
     shrink: bool,
     interrupt: InterruptHandle,
     progress: Option<(u32, ProgressHook)>,
+    /// What the script set by pragma, to set it again on the next connection.
+    settings: BTreeMap<String, String>,
 }
 
 // SAFETY: the connection is opened without SQLite's own mutex, so at most one thread may use it
@@ -144,6 +147,7 @@ impl CellDb {
             shrink: false,
             interrupt: InterruptHandle::default(),
             progress: None,
+            settings: BTreeMap::new(),
         })
     }
 
@@ -192,6 +196,10 @@ impl CellDb {
             let conn = Handle::open(Some(&self.path), &self.options, &self.interrupt)?;
             if let Some((every, hook)) = self.progress.take() {
                 conn.set_progress(every, Some(hook));
+            }
+            for (name, value) in &self.settings {
+                let value = value.replace('\'', "''");
+                conn.run_trusted(&format!("PRAGMA {name}='{value}'"))?;
             }
             self.open = Some(Open {
                 conn,
@@ -248,6 +256,16 @@ impl CellDb {
             self.poisoned.get_or_insert_with(|| error.message.clone());
         }
         error.into()
+    }
+
+    /// Keeps what a statement set for the connection. Inside a transaction SQLite ignores
+    /// `foreign_keys`, so that it is not kept then either.
+    pub(crate) fn keep_setting(&mut self, setting: Option<&(String, String)>) {
+        if let Some((name, value)) = setting
+            && !(self.in_transaction && name == "foreign_keys")
+        {
+            self.settings.insert(name.clone(), value.clone());
+        }
     }
 
     /// Number of open levels of nested transactions.

@@ -51,7 +51,7 @@ pub enum StorageError {
     },
     /// `sql` or `kv` was used on a class that is not SQLite-backed.
     #[error(
-        "SQL is not enabled for this Durable Object class. To enable it, set new_sqlite_classes for this class in your wrangler config. See https://developers.cloudflare.com/durable-objects/reference/durable-objects-migrations/"
+        "SQL is not enabled for this Durable Object class. To enable it, change `new_classes` to `new_sqlite_classes` within the 'migrations' field in your wrangler.jsonc or wrangler.toml file. Note that this change cannot be made after the class is already deployed to production."
     )]
     SqlNotEnabled,
     /// The rows that a writing statement returned do not fit into memory.

@@ -84,6 +84,7 @@ impl CellDb {
         if stmt.traits.needs_transaction {
             self.ensure_transaction()?;
         }
+        self.keep_setting(stmt.traits.setting.as_ref());
         self.guard_names(stmt.traits.renames, |db| {
             while stmt.step().map_err(|error| db.failed(error))? {}
             if stmt.traits.changes_schema {
@@ -142,6 +143,7 @@ impl CellDb {
         if stmt.traits.needs_transaction {
             self.ensure_transaction()?;
         }
+        self.keep_setting(stmt.traits.setting.as_ref());
         for (index, value) in bindings.iter().enumerate() {
             stmt.bind(index + 1, value)?;
         }
@@ -156,14 +158,9 @@ impl CellDb {
         let changes = self.opened()?.conn.total_changes();
         stmt.take_status(ffi::SQLITE_STMTSTATUS_FULLSCAN_STEP);
         let mut counts = Counts::default();
-        let columns = stmt.columns();
         let has_row = stmt.step().map_err(|error| self.failed(error))?;
-        // The first step may have compiled the statement again.
-        let columns = if columns.len() == stmt.column_count() {
-            columns
-        } else {
-            stmt.columns()
-        };
+        // Asked after the first step, which compiles the statement again if the schema changed.
+        let columns = stmt.columns();
         let source = if !has_row {
             self.count(&stmt, &mut counts, changes)?;
             self.give_back(stmt, text);

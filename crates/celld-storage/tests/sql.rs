@@ -631,3 +631,70 @@ fn many_texts_do_not_pile_up() {
     let bytes = cell.db.memory_bytes();
     assert!(bytes < 1 << 20, "{bytes} bytes are held");
 }
+
+#[test]
+fn settings_of_the_script_survive_parking() {
+    let mut cell = Cell::new();
+    cell.run(
+        "pragma foreign_keys = off; pragma case_sensitive_like = 1; pragma recursive_triggers(on)",
+    )
+    .unwrap();
+    cell.run("create table u (x)").unwrap();
+    cell.run("pragma foreign_keys = on").unwrap();
+    cell.commit();
+    let seen = |cell: &mut Cell| {
+        let like = integers(&cell.run("select 'A' like 'a'").unwrap());
+        (
+            like,
+            integers(&cell.run("pragma foreign_keys").unwrap()),
+            integers(&cell.run("pragma recursive_triggers").unwrap()),
+        )
+    };
+    let before = seen(&mut cell);
+    assert_eq!(before, (vec![0], vec![0], vec![1]));
+    cell.db.park().unwrap();
+    assert_eq!(seen(&mut cell), before);
+}
+
+#[test]
+fn a_schema_change_that_is_undone_ends_cursors_with_an_error() {
+    let mut cell = Cell::new();
+    cell.run("create table z (a); insert into z values (1), (2), (3)")
+        .unwrap();
+    cell.commit();
+    let cursor = cell
+        .db
+        .sql_exec("select * from z", &[])
+        .unwrap()
+        .cursor
+        .unwrap();
+    cell.next(cursor).unwrap();
+    let depth = cell.db.begin_nested().unwrap();
+    cell.run("alter table z add column b").unwrap();
+    cell.db.rollback_nested(depth).unwrap();
+    let error = cell
+        .next(cursor)
+        .and_then(|_| cell.next(cursor))
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "abort due to ROLLBACK: SQLITE_ABORT (extended: SQLITE_ABORT_ROLLBACK)"
+    );
+}
+
+#[test]
+fn a_cached_star_select_follows_the_schema() {
+    let mut cell = Cell::new();
+    cell.run("create table z (a); insert into z values (1)")
+        .unwrap();
+    assert_eq!(cell.run("select * from z").unwrap()[0].len(), 1);
+    cell.run("alter table z add column b").unwrap();
+    let outcome = cell.db.sql_exec("select * from z", &[]).unwrap();
+    assert_eq!(&*outcome.columns, ["a", "b"]);
+    assert_eq!(cell.rest(&outcome).unwrap()[0].len(), 2);
+    cell.run("alter table z rename column a to c").unwrap();
+    assert_eq!(
+        &*cell.db.sql_exec("select * from z", &[]).unwrap().columns,
+        ["c", "b"]
+    );
+}
