@@ -1,5 +1,6 @@
 import { suite } from "../support/check.js";
 
+let released = false;
 const slow = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 export default suite({
@@ -41,15 +42,18 @@ export default suite({
         const { readable, writable } = new TransformStream();
         const writer = writable.getWriter();
         const write = async () => {
-          for (const part of ["one ", "two ", "three"]) {
-            await writer.write(new TextEncoder().encode(part));
-            await slow(50);
-          }
+          await writer.write(new TextEncoder().encode("one "));
+          while (!released) await slow(10);
+          await writer.write(new TextEncoder().encode("two "));
+          await writer.write(new TextEncoder().encode("three"));
           await writer.close();
         };
         write();
         return new Response(readable);
       }
+      case "/release":
+        released = true;
+        return new Response("released");
       case "/fixed": {
         const { readable, writable } = new FixedLengthStream(5);
         const writer = writable.getWriter();

@@ -76,12 +76,11 @@ export default {
     t.equal(seen.header, new URL(t.url).host);
   },
   async "chunks leave as they are written"(t) {
-    const began = Date.now();
     const response = await t.fetch("/stream");
     const reader = response.body.getReader();
     const first = await reader.read();
     t.equal(Buffer.from(first.value).toString(), "one ");
-    t.equal(Date.now() - began < 90, true, "the first chunk came early");
+    await t.text("/release");
     let rest = "";
     for (;;) {
       const { done, value } = await reader.read();

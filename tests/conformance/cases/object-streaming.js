@@ -11,13 +11,17 @@ export class Cell extends DurableObject {
       await this.ctx.storage.put("bytes", bytes);
       return new Response(String(bytes));
     }
+    if (pathname === "/release") {
+      this.released = true;
+      return new Response("released");
+    }
     const { readable, writable } = new TransformStream();
     const writer = writable.getWriter();
     const parts = async () => {
       for (let i = 0; i < 3; i++) {
         await this.ctx.storage.put("part", i);
         await writer.write(new TextEncoder().encode(`part ${i}\n`));
-        await scheduler.wait(30);
+        while (!this.released) await scheduler.wait(10);
       }
       await writer.close();
     };

@@ -4,11 +4,11 @@ export default {
     t.equal(await t.text("/count", { method: "POST", body }), "3000000");
   },
   async "chunks leave one by one"(t) {
-    const began = Date.now();
     const response = await t.fetch("/parts");
     const reader = response.body.getReader();
-    t.equal(Buffer.from((await reader.read()).value).toString(), "part 0\n");
-    t.equal(Date.now() - began < 60, true, "the first chunk came early");
+    const first = await reader.read();
+    t.equal(Buffer.from(first.value).toString(), "part 0\n");
+    await t.text("/release");
     let rest = "";
     for (
       let next = await reader.read();
