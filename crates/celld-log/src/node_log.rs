@@ -170,8 +170,10 @@ impl NodeLog {
     /// A cell's commits since its cell record was written, of dead sessions and of this one;
     /// `None` when the record holds them all.
     ///
-    /// Commits of this session are in it once they are durable. Where the record's txid is not
-    /// older than the tail's, the record has the last word on name and alarm.
+    /// Commits of this session are in it once they are durable. Ask for the tail first and read the
+    /// record then: whatever a checkpoint takes out of the tail is in a record that is read later,
+    /// not in one that was read before. Where the record's txid is not older than the tail's, the
+    /// record has the last word on name and alarm.
     pub fn tail(&self, cell: &CellId) -> Option<CellTail> {
         self.shared.index.lock().tail(cell)
     }
