@@ -77,9 +77,9 @@ impl Reader<'_> {
             ast::Value::NullKeyword(_) => Value::Null,
             ast::Value::BooleanLit(lit) => Value::Bool(lit.value),
             ast::Value::StringLit(lit) => Value::String(lit.value.into_owned()),
-            ast::Value::NumberLit(lit) => match lit.value.parse() {
-                Ok(number) => Value::Number(number),
-                Err(_) => {
+            ast::Value::NumberLit(lit) => match number(lit.value) {
+                Some(number) => Value::Number(number),
+                None => {
                     return Err(syntax_error(
                         self.source,
                         span,
@@ -145,6 +145,14 @@ impl Reader<'_> {
             place: Some(self.source.place(&span)),
         });
     }
+}
+
+/// A number as JavaScript reads it: a whole number where 64 bits hold it, else the nearest double.
+/// It does not matter how the file spells it.
+fn number(text: &str) -> Option<serde_json::Number> {
+    let signed = text.parse::<i64>().ok().map(serde_json::Number::from);
+    let whole = signed.or_else(|| text.parse::<u64>().ok().map(serde_json::Number::from));
+    whole.or_else(|| serde_json::Number::from_f64(text.parse().ok()?))
 }
 
 fn span_of(ranged: &impl Ranged) -> Span {

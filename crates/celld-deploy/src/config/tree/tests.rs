@@ -106,6 +106,15 @@ fn numbers_that_json_cannot_hold_are_errors() {
     assert!(tree(Format::Jsonc, "{\"a\": 1e999}").is_err());
 }
 
+#[test]
+fn numbers_do_not_depend_on_their_spelling() {
+    let text = "{\"a\": [1.50, 15e-1, 18446744073709551615, -7], \"b\": 36893488147419103232}";
+    let root = tree(Format::Jsonc, text).unwrap().root;
+    let json = |key: &str| at(&root, &[key]).to_json().unwrap();
+    assert_eq!(json("a").to_string(), "[1.5,1.5,18446744073709551615,-7]");
+    assert_eq!(json("b").as_f64(), Some(36893488147419103232.0));
+}
+
 proptest! {
     #[test]
     fn no_text_panics(text in any::<String>()) {
