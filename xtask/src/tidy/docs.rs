@@ -2,6 +2,9 @@
 
 use super::{Complaint, Page};
 
+/// What tells the name of a test from other quoted names.
+const TEST_UNDERSCORES_MIN: usize = 3;
+
 /// Checks one Markdown page; `pages` are the files that its links may lead to.
 pub fn check(page: &Page, pages: &[Page]) -> Vec<Complaint> {
     if !page.is("md") {
@@ -24,8 +27,31 @@ pub fn check(page: &Page, pages: &[Page]) -> Vec<Complaint> {
             }
         }
     }
+    complaints.extend(missing_tests(page, pages));
     if titles == 0 {
         complaints.push(Complaint::new(page, 0, "the page has no title (`# …`)"));
+    }
+    complaints
+}
+
+/// Names of tests that a page cites (in backquotes, at least three underscores) and that are gone.
+fn missing_tests(page: &Page, pages: &[Page]) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    for (index, line) in prose(&page.text) {
+        // Every second piece between backquotes is quoted.
+        for name in line.split('`').skip(1).step_by(2) {
+            let of_test = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+            if !name.chars().all(of_test) || name.matches('_').count() < TEST_UNDERSCORES_MIN {
+                continue;
+            }
+            let function = format!("fn {name}(");
+            let mut sources = pages.iter().filter(|other| other.is("rs"));
+            if !sources.any(|source| source.text.contains(&function)) {
+                let message =
+                    format!("there is no test `{name}`: name the one that took its place");
+                complaints.push(Complaint::new(page, index + 1, message));
+            }
+        }
     }
     complaints
 }
@@ -110,6 +136,17 @@ mod tests {
         assert_eq!(count("# A\n[x](missing.md)\n"), 1);
         assert_eq!(count("# A\n[x](../../outside.md)\n"), 1);
         assert_eq!(count("# A\n[x](#below) and [y](../docs)\n"), 0);
+    }
+
+    #[test]
+    fn a_cited_test_must_exist() {
+        let pages = [page("a.rs", "//! A.\nfn it_is_so_here() {}\n")];
+        let cited = |name: &str| {
+            let text = format!("# A\n`{name}` and `a_key`\n");
+            check(&page("docs/a.md", &text), &pages).len()
+        };
+        assert_eq!(cited("it_is_so_here"), 0);
+        assert_eq!(cited("it_was_so_once"), 1);
     }
 
     #[test]
