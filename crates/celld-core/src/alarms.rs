@@ -200,7 +200,7 @@ impl Alarms {
                 Phase::Hinted => {
                     alarm.phase = Phase::Reading;
                     self.busy += 1;
-                    out.push(Effect::ReadAlarm { cell });
+                    out.push(Effect::ReadAlarm { cell, hinted: at });
                 }
                 Phase::Set(attempt) => {
                     alarm.phase = Phase::Firing {
@@ -384,7 +384,7 @@ mod tests {
         bench.alarms.hint(cell(1), at(60_000));
         bench.alarms.hint(cell(1), at(120_000));
         bench.alarms.fire_due(at(60_000), 10, &mut bench.out);
-        assert_eq!(bench.out.pop(), Some(Effect::ReadAlarm { cell: cell(1) }));
+        assert_eq!(bench.out.pop(), Some(Effect::ReadAlarm { cell: cell(1), hinted: at(60_000) }));
         bench.alarms.set(cell(1), Some(at(70_000)));
         bench
             .alarms
@@ -402,7 +402,7 @@ mod tests {
         bench
             .alarms
             .fire_due(at(REREAD_MS as i64), 10, &mut bench.out);
-        assert_eq!(bench.out.pop(), Some(Effect::ReadAlarm { cell: cell(1) }));
+        assert_eq!(bench.out.pop(), Some(Effect::ReadAlarm { cell: cell(1), hinted: at(5_000) }));
     }
 
     #[test]

@@ -127,6 +127,8 @@ pub enum Effect {
     ReadAlarm {
         /// Which cell.
         cell: CellId,
+        /// When the marker said that it would be due.
+        hinted: WallMs,
     },
     /// The alarm failed too often and is given up.
     DropAlarm {

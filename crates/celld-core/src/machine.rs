@@ -266,7 +266,7 @@ impl Core {
 
     fn drain(&mut self, grace_ms: u64) {
         self.draining = Some(grace_ms);
-        self.cancel_candidates();
+        self.refuse_candidates();
         for cell in std::mem::take(&mut self.queued).into_values() {
             self.cells.remove(&cell);
             self.out.push(Effect::Refuse {

@@ -30,7 +30,7 @@ impl Core {
         if self.draining.is_some() {
             return;
         }
-        self.cancel_candidate(&script);
+        self.refuse_candidate(&script);
         let known = self.scripts.entry(script.clone()).or_default();
         known.candidate = Some((generation, namespaces));
         self.start_host(&script, generation, HostRole::Stateless);
@@ -54,10 +54,10 @@ impl Core {
         });
     }
 
-    pub(crate) fn cancel_candidates(&mut self) {
+    pub(crate) fn refuse_candidates(&mut self) {
         let names: Vec<ScriptName> = self.scripts.keys().cloned().collect();
         for script in names {
-            self.cancel_candidate(&script);
+            self.refuse_candidate(&script);
         }
     }
 
