@@ -67,6 +67,8 @@ pub struct Applied {
     pub left_out: Vec<String>,
     /// Names in `secrets.required` that the file lacks.
     pub missing: Vec<String>,
+    /// `.env` files that Wrangler would read in place of `.dev.vars`, and celld does not.
+    pub not_read: Vec<PathBuf>,
 }
 
 /// Reads `.dev.vars.<env>`, or `.dev.vars` where that does not exist. `None` when neither does.
@@ -74,9 +76,8 @@ pub struct Applied {
 /// # Errors
 /// The file exists but cannot be read or understood.
 pub fn load(root: &Path, env: Option<&str>) -> Result<Option<DevVars>, DevVarsError> {
-    // An environment's name comes from the command line: it must not lead out of the directory.
     let of_env = env
-        .filter(|env| !env.contains(['/', '\\', '\0']))
+        .filter(|env| is_file_name_part(env))
         .map(|env| root.join(format!(".dev.vars.{env}")));
     for file in of_env.into_iter().chain([root.join(".dev.vars")]) {
         if let Some(text) = read(&file)? {
@@ -122,8 +123,29 @@ pub fn apply(project: &mut Project) -> Result<Applied, DevVarsError> {
         .flatten()
         .filter(|name| !given(name))
         .collect();
+    if loaded.is_none() {
+        applied.not_read = dot_env_files(&project.root, project.environment.as_deref());
+    }
     applied.file = loaded.map(|vars| vars.file);
     Ok(applied)
+}
+
+fn dot_env_files(root: &Path, env: Option<&str>) -> Vec<PathBuf> {
+    let env = env.filter(|env| is_file_name_part(env));
+    let of_env = env.map(|env| [format!(".env.{env}"), format!(".env.{env}.local")]);
+    let names = [".env", ".env.local"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(of_env.into_iter().flatten());
+    names
+        .map(|name| root.join(name))
+        .filter(|file| file.is_file())
+        .collect()
+}
+
+/// An environment's name comes from the command line: it must not lead out of the directory.
+fn is_file_name_part(env: &str) -> bool {
+    !env.contains(['/', '\\', '\0'])
 }
 
 fn read(file: &Path) -> Result<Option<String>, DevVarsError> {

@@ -96,6 +96,19 @@ fn the_environments_own_file_replaces_the_general_one() {
 }
 
 #[test]
+fn dot_env_files_that_wrangler_would_read_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut project = project(dir.path(), PLAIN, None);
+    std::fs::write(dir.path().join(".env"), "A=1").unwrap();
+    assert_eq!(
+        apply(&mut project).unwrap().not_read,
+        [dir.path().join(".env")]
+    );
+    std::fs::write(dir.path().join(".dev.vars"), "A=1").unwrap();
+    assert!(apply(&mut project).unwrap().not_read.is_empty());
+}
+
+#[test]
 fn declared_secrets_limit_what_is_taken() {
     let dir = tempfile::tempdir().unwrap();
     let config = PLAIN.replace(
