@@ -374,3 +374,12 @@ pub fn switching_protocols(socket: SocketEnd) -> HttpResponse {
         url: None,
     }
 }
+
+impl WorkerCode {
+    /// True when a compatibility flag is off: its default date lies after the Worker's date and
+    /// it is not enabled by name, or it is disabled by name.
+    pub fn lacks_flag(&self, date: &str, enable: &str, disable: &str) -> bool {
+        let named = |name: &str| self.compatibility_flags.iter().any(|flag| flag == name);
+        named(disable) || (self.compatibility_date.as_str() < date && !named(enable))
+    }
+}

@@ -1,0 +1,310 @@
+//! Resident cells: taking them in, constructing and resetting instances, letting them go.
+
+use std::sync::Arc;
+use std::task::Context;
+use std::time::{Duration, Instant};
+
+use celld_core::{CellId, Lsn};
+use deno_core::v8;
+
+use super::events::not_here;
+use super::{Entry, Failed, Isolate};
+use crate::api::{CellImage, CellRemains};
+use crate::exchange::{EventError, Reply};
+use crate::gates::Outbox;
+use crate::ops;
+use crate::state::{Cell, Eviction, HostState};
+
+impl Isolate {
+    /// Takes a cell in. Nothing is constructed or opened before its first event.
+    pub(super) fn activate(&mut self, image: CellImage) {
+        let mut state = self.state.borrow_mut();
+        let state = state.borrow_mut::<HostState>();
+        let cell = Cell {
+            db: None,
+            slot: 0,
+            outbox: Arc::new(Outbox::default()),
+            staged: Vec::new(),
+            last_lsn: Lsn::default(),
+            wrote: false,
+            events: 0,
+            alarm_running: None,
+            alarm_changed: false,
+            event_timeout_ms: 0,
+            eviction: None,
+            image,
+        };
+        state.cells.insert(cell.image.cell.clone(), cell);
+    }
+
+    /// The instance of a cell, constructed if need be, with room for one more event.
+    pub(super) fn ready_slot(&mut self, id: &CellId) -> Result<u32, EventError> {
+        let (slot, class_name, name) = {
+            let mut state = self.state.borrow_mut();
+            let state = state.borrow_mut::<HostState>();
+            let events_max = state.config.limits.cell_events_max;
+            let fresh = state.fresh_id();
+            let Some(cell) = state.cells.get_mut(id) else {
+                return Err(not_here());
+            };
+            if cell.events >= events_max {
+                return Err(EventError::overloaded("Durable Object is overloaded. Too many requests queued."));
+            }
+            if cell.slot != 0 {
+                return Ok(cell.slot);
+            }
+            cell.slot = fresh;
+            let identity = (fresh, cell.image.class_name.clone(), cell.image.name.clone());
+            state.slots.insert(fresh, id.clone());
+            identity
+        };
+        let hex = id.object.to_hex();
+        let outcome = self.call(
+            Entry::Construct,
+            |scope, _| {
+                vec![
+                    v8::Integer::new_from_unsigned(scope, slot).into(),
+                    ops::text(scope, &class_name),
+                    ops::text(scope, &hex),
+                    match &name {
+                        Some(name) => ops::text(scope, name),
+                        None => v8::null(scope).into(),
+                    },
+                ]
+            },
+            |scope, value| (!value.is_null()).then(|| ops::error_from_js(scope, value)),
+        );
+        let failure = match outcome {
+            Ok(None) => None,
+            Ok(Some(error)) | Err(Failed::Threw(error)) => Some(error),
+            Err(Failed::Terminated) => Some(EventError::reset("Durable Object exceeded its CPU time limit and was reset.")),
+        };
+        if let Some(error) = &failure {
+            let mut state = self.state.borrow_mut();
+            state.borrow_mut::<HostState>().resets.push((slot, error.clone()));
+        }
+        self.end_turn(None);
+        let mut state = self.state.borrow_mut();
+        let state = state.borrow_mut::<HostState>();
+        match (failure, state.cells.get(id)) {
+            (Some(error), _) => Err(error),
+            (None, Some(cell)) if cell.slot == slot => Ok(slot),
+            (None, _) => Err(EventError::reset("The Durable Object was reset while it was constructed.")),
+        }
+    }
+
+    /// Notes that the alarm handler runs. False when the alarm is not due any more: it was
+    /// deleted or moved after the scheduler decided to fire it.
+    pub(super) fn begin_alarm(&mut self, id: &CellId, scheduled_ms: i64) -> bool {
+        let set = self.alarm_of(id);
+        let mut state = self.state.borrow_mut();
+        let state = state.borrow_mut::<HostState>();
+        let Some(cell) = state.cells.get_mut(id) else {
+            return false;
+        };
+        if cell.alarm_running.is_some() || set.is_none_or(|set| set > scheduled_ms) {
+            return false;
+        }
+        cell.alarm_running = Some(scheduled_ms);
+        cell.alarm_changed = false;
+        true
+    }
+
+    /// The alarm that is set, in ms since the epoch.
+    pub(super) fn alarm_of(&mut self, id: &CellId) -> Option<i64> {
+        let mut state = self.state.borrow_mut();
+        let state = state.borrow_mut::<HostState>();
+        let code = state.config.code.clone();
+        let cell = state.cells.get_mut(id)?;
+        ops::storage::open(cell, &code).ok()?.get_alarm().ok().flatten()
+    }
+
+    /// Ends instances that were reset: their events fail, what they did not commit is undone, and
+    /// the next event constructs anew.
+    pub(super) fn apply_resets(&mut self) {
+        loop {
+            let next = {
+                let mut state = self.state.borrow_mut();
+                state.borrow_mut::<HostState>().resets.pop()
+            };
+            let Some((slot, error)) = next else { return };
+            if self.reset(slot, &error) {
+                // Ends timers and refuses further use of the old instance.
+                let disposed = self.call(
+                    Entry::Dispose,
+                    |scope, _| vec![v8::Integer::new_from_unsigned(scope, slot).into()],
+                    |_, _| (),
+                );
+                if matches!(disposed, Err(Failed::Terminated)) {
+                    self.js.v8_isolate().cancel_terminate_execution();
+                }
+            }
+        }
+    }
+
+    fn reset(&mut self, slot: u32, error: &EventError) -> bool {
+        let mut state = self.state.borrow_mut();
+        let state = state.borrow_mut::<HostState>();
+        let Some(id) = state.slots.remove(&slot) else {
+            return false;
+        };
+        let world = state.config.world.clone();
+        let failed: Vec<u32> = state.events.iter().filter(|(_, event)| event.slot == slot).map(|(id, _)| *id).collect();
+        let waiters: Vec<_> = failed.iter().filter_map(|id| state.events.remove(id)).filter_map(|event| event.waiter).collect();
+        let Some(cell) = state.cells.get_mut(&id) else {
+            return true;
+        };
+        cell.slot = 0;
+        cell.events = 0;
+        cell.alarm_running = None;
+        for output in std::mem::take(&mut cell.staged) {
+            output(Err(error.clone()));
+        }
+        // Even an error may tell of writes: it waits for what was committed before.
+        for waiter in waiters {
+            let error = error.clone();
+            cell.outbox.send(cell.last_lsn, Box::new(move |gate| waiter.fail(gate.err().unwrap_or(error))), &*world);
+        }
+        let undone = cell.db.as_mut().is_none_or(|db| db.rollback().is_ok());
+        if !undone {
+            // The working file is in doubt. The log has all that was committed: start from there.
+            state.cells.remove(&id);
+            world.cell_lost(state.config.id, &id);
+        }
+        true
+    }
+
+    /// Remembers that the node wants a cell back.
+    pub(super) fn evict(&mut self, id: CellId, reason: EventError, grace: Duration, reply: Reply<CellRemains>) {
+        {
+            let mut state = self.state.borrow_mut();
+            let state = state.borrow_mut::<HostState>();
+            let Some(cell) = state.cells.get_mut(&id) else {
+                reply.send(Err(not_here()));
+                return;
+            };
+            cell.eviction = Some(Eviction { reply, reason, deadline: Instant::now() + grace });
+            state.evicting.push(id);
+        }
+        self.end_turn(None);
+    }
+
+    /// Lets cells go whose events are done, or whose time is up.
+    pub(super) fn finish_evictions(&mut self) {
+        let ready: Vec<(CellId, bool)> = {
+            let mut state = self.state.borrow_mut();
+            let state = state.borrow_mut::<HostState>();
+            if state.evicting.is_empty() {
+                return;
+            }
+            let now = Instant::now();
+            let cells = &state.cells;
+            let is_ready = |id: &CellId| {
+                cells.get(id).is_none_or(|cell| {
+                    cell.events == 0 || cell.eviction.as_ref().is_none_or(|eviction| eviction.deadline <= now)
+                })
+            };
+            let (ready, waiting) = std::mem::take(&mut state.evicting).into_iter().partition(|id| is_ready(id));
+            state.evicting = waiting;
+            let ready: Vec<CellId> = ready;
+            ready
+                .into_iter()
+                .map(|id| {
+                    let unfinished = state.cells.get(&id).is_some_and(|cell| cell.events > 0);
+                    (id, unfinished)
+                })
+                .collect()
+        };
+        for (id, _) in ready {
+            self.let_go(&id);
+        }
+    }
+
+    fn let_go(&mut self, id: &CellId) {
+        let slot_and_reason = {
+            let mut state = self.state.borrow_mut();
+            let state = state.borrow_mut::<HostState>();
+            state
+                .cells
+                .get(id)
+                .and_then(|cell| cell.eviction.as_ref().map(|eviction| (cell.slot, eviction.reason.clone())))
+        };
+        let Some((slot, reason)) = slot_and_reason else { return };
+        if slot != 0 && self.reset(slot, &reason) {
+            let _ = self.call(
+                Entry::Dispose,
+                |scope, _| vec![v8::Integer::new_from_unsigned(scope, slot).into()],
+                |_, _| (),
+            );
+        }
+        let mut state = self.state.borrow_mut();
+        let state = state.borrow_mut::<HostState>();
+        let Some(mut cell) = state.cells.remove(id) else { return };
+        let remains = remains(&mut cell);
+        if let Some(db) = cell.db.take() {
+            if let Err(error) = db.destroy() {
+                tracing::warn!(cell = %id, %error, "cannot remove the working file of a cell");
+            }
+        }
+        if let Some(eviction) = cell.eviction.take() {
+            eviction.reply.send(remains);
+        }
+        for socket in cell.image.sockets.sockets.lock().iter() {
+            if let Some(number) = state.socket_numbers.remove(&socket.id) {
+                state.sockets.remove(&number);
+            }
+        }
+    }
+
+    /// Takes a snapshot without disturbing the cell.
+    pub(super) fn checkpoint(&mut self, id: CellId, reply: Reply<CellRemains>) {
+        let mut state = self.state.borrow_mut();
+        let state = state.borrow_mut::<HostState>();
+        match state.cells.get_mut(&id) {
+            Some(cell) => reply.send(remains(cell)),
+            None => reply.send(Err(not_here())),
+        }
+    }
+
+    /// Sees to deadlines of evictions and of the host itself. True when the host is to end.
+    pub(super) fn check_deadlines(&mut self, cx: &mut Context<'_>) -> bool {
+        let next = {
+            let mut state = self.state.borrow_mut();
+            let state = state.borrow_mut::<HostState>();
+            if self.stopping.is_some_and(|deadline| state.events.is_empty() || deadline <= Instant::now()) {
+                return true;
+            }
+            let evictions = state.evicting.iter().filter_map(|id| state.cells.get(id)?.eviction.as_ref());
+            evictions.map(|eviction| eviction.deadline).chain(self.stopping).min()
+        };
+        let Some(at) = next else {
+            self.alarm_clock = None;
+            return false;
+        };
+        let mut sleep = Box::pin(tokio::time::sleep_until(at.into()));
+        if sleep.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+        self.alarm_clock = Some(sleep);
+        false
+    }
+}
+
+/// A cell's state, with a snapshot when this residence wrote anything that no snapshot holds.
+fn remains(cell: &mut Cell) -> Result<CellRemains, EventError> {
+    let mut remains = CellRemains {
+        txid: cell.image.txid,
+        lsn: cell.last_lsn,
+        snapshot: None,
+        alarm_ms: None,
+    };
+    let failed = |error: celld_storage::StorageError| EventError::new(format!("cannot take a snapshot: {error}"));
+    if let Some(db) = cell.db.as_mut().filter(|_| cell.wrote) {
+        remains.alarm_ms = db.get_alarm().map_err(failed)?;
+        let (txid, snapshot) = db.snapshot().map_err(failed)?;
+        remains.txid = txid;
+        remains.snapshot = Some(snapshot);
+        cell.wrote = false;
+    }
+    Ok(remains)
+}

@@ -1,0 +1,278 @@
+//! Starting events.
+
+use std::sync::atomic::Ordering;
+
+use deno_core::v8;
+
+use super::{Entry, Failed, Isolate};
+use crate::api::{CellEvent, HostMessage, RpcCall, WorkerEvent};
+use crate::exchange::{Body, EventError, HttpRequest, HttpResponse};
+use crate::ops;
+use crate::socket::SocketMessage;
+use crate::state::{HostState, Waiter};
+
+type Values<'s> = Vec<v8::Local<'s, v8::Value>>;
+
+/// Whole body, number of the channel, and declared length.
+fn body_to_js<'s>(scope: &mut v8::PinScope<'s, '_>, state: &mut HostState, body: Body) -> [v8::Local<'s, v8::Value>; 3] {
+    let (whole, channel, length) = match body {
+        Body::Empty => (v8::null(scope).into(), 0, -1.0),
+        Body::Bytes(bytes) => (ops::bytes(scope, &bytes), 0, bytes.len() as f64),
+        Body::Stream(stream) => {
+            let (channel, length) = state.register_body(stream);
+            (v8::null(scope).into(), channel, length)
+        }
+    };
+    [
+        whole,
+        v8::Integer::new_from_unsigned(scope, channel).into(),
+        v8::Number::new(scope, length).into(),
+    ]
+}
+
+/// Method, URL, headers, body in three parts, `cf`: the tail of the arguments of fetch entries.
+fn push_request<'s>(scope: &mut v8::PinScope<'s, '_>, state: &mut HostState, request: HttpRequest, list: &mut Values<'s>) {
+    list.push(ops::one_byte(scope, request.method.as_str().as_bytes()));
+    list.push(ops::text(scope, &request.url));
+    list.push(ops::headers_to_js(scope, &request.headers).into());
+    list.extend(body_to_js(scope, state, request.body));
+    list.push(optional(scope, request.cf.as_deref()));
+}
+
+/// An answer in the form that `http.js` reads.
+pub(super) fn response_to_js<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    state: &mut HostState,
+    response: HttpResponse,
+) -> v8::Local<'s, v8::Value> {
+    let socket = response.websocket.map_or(0, |end| {
+        let id = state.fresh_id();
+        state.sockets.insert(id, end.into());
+        id
+    });
+    let [whole, channel, length] = body_to_js(scope, state, response.body);
+    let parts = [
+        v8::Integer::new_from_unsigned(scope, u32::from(response.status.as_u16())).into(),
+        ops::headers_to_js(scope, &response.headers).into(),
+        whole,
+        channel,
+        length,
+        v8::Integer::new_from_unsigned(scope, socket).into(),
+        optional(scope, response.url.as_deref()),
+    ];
+    v8::Array::new_with_elements(scope, &parts).into()
+}
+
+fn optional<'s>(scope: &mut v8::PinScope<'s, '_>, text: Option<&str>) -> v8::Local<'s, v8::Value> {
+    match text {
+        Some(text) => ops::text(scope, text),
+        None => v8::null(scope).into(),
+    }
+}
+
+fn number<'s>(scope: &mut v8::PinScope<'s, '_>, number: u32) -> v8::Local<'s, v8::Value> {
+    v8::Integer::new_from_unsigned(scope, number).into()
+}
+
+fn push_call<'s>(scope: &mut v8::PinScope<'s, '_>, path: &[String], arguments: Option<&bytes::Bytes>, list: &mut Values<'s>) {
+    let names: Values = path.iter().map(|name| ops::text(scope, name)).collect();
+    list.push(v8::Array::new_with_elements(scope, &names).into());
+    list.push(match arguments {
+        Some(bytes) => ops::bytes(scope, bytes),
+        None => v8::null(scope).into(),
+    });
+}
+
+impl Isolate {
+    /// Handles one message of the mailbox.
+    pub(super) fn message(&mut self, message: HostMessage) {
+        match message {
+            HostMessage::Worker(event) => self.worker_event(event),
+            HostMessage::Activate(image) => self.activate(*image),
+            HostMessage::Cell(cell, event) => self.cell_event(cell, event),
+            HostMessage::Evict { cell, reason, grace, reply } => self.evict(cell, reason, grace, reply),
+            HostMessage::Checkpoint { cell, reply } => self.checkpoint(cell, reply),
+            HostMessage::Shutdown { grace } => self.stopping = Some(std::time::Instant::now() + grace),
+        }
+    }
+
+    fn begin(&mut self, waiter: Waiter, slot: u32) -> u32 {
+        let mut state = self.state.borrow_mut();
+        state.borrow_mut::<HostState>().begin_event(waiter, slot)
+    }
+
+    /// Ends the turn of an event that was just started.
+    fn started(&mut self, id: u32, outcome: Result<(), Failed>) {
+        if let Err(Failed::Threw(error)) = outcome {
+            let mut state = self.state.borrow_mut();
+            let state = state.borrow_mut::<HostState>();
+            if let Some(waiter) = state.events.get_mut(&id).and_then(|event| event.waiter.take()) {
+                waiter.fail(error);
+            }
+            state.finish_event(id);
+        }
+        self.end_turn(Some(id));
+    }
+
+    fn worker_event(&mut self, event: WorkerEvent) {
+        match event {
+            WorkerEvent::Fetch { entrypoint, props, request, reply } => {
+                let id = self.begin(Waiter::Fetch(reply), 0);
+                let outcome = self.call(
+                    Entry::WorkerFetch,
+                    |scope, state| {
+                        let mut list = vec![
+                            number(scope, id),
+                            optional(scope, entrypoint.as_deref()),
+                            optional(scope, props.as_deref()),
+                        ];
+                        push_request(scope, state, request, &mut list);
+                        list
+                    },
+                    |_, _| (),
+                );
+                self.started(id, outcome);
+            }
+            WorkerEvent::Rpc { entrypoint, props, call } => {
+                let RpcCall { path, arguments, reply } = call;
+                let id = self.begin(Waiter::Rpc(reply), 0);
+                let outcome = self.call(
+                    Entry::WorkerRpc,
+                    |scope, _| {
+                        let mut list = vec![
+                            number(scope, id),
+                            optional(scope, entrypoint.as_deref()),
+                            optional(scope, props.as_deref()),
+                        ];
+                        push_call(scope, &path, arguments.as_ref(), &mut list);
+                        list
+                    },
+                    |_, _| (),
+                );
+                self.started(id, outcome);
+            }
+            WorkerEvent::Scheduled { cron, scheduled_ms, reply } => {
+                let id = self.begin(Waiter::Scheduled(reply), 0);
+                let outcome = self.call(
+                    Entry::WorkerScheduled,
+                    |scope, _| {
+                        vec![
+                            number(scope, id),
+                            ops::text(scope, &cron),
+                            v8::Number::new(scope, scheduled_ms as f64).into(),
+                        ]
+                    },
+                    |_, _| (),
+                );
+                self.started(id, outcome);
+            }
+        }
+    }
+
+    fn cell_event(&mut self, cell: celld_core::CellId, event: CellEvent) {
+        let slot = match self.ready_slot(&cell) {
+            Ok(slot) => slot,
+            Err(error) => {
+                waiter_of(event).fail(error);
+                return;
+            }
+        };
+        match event {
+            CellEvent::Fetch { request, reply } => {
+                let id = self.begin(Waiter::Fetch(reply), slot);
+                let outcome = self.call(
+                    Entry::CellFetch,
+                    |scope, state| {
+                        let mut list = vec![number(scope, id), number(scope, slot)];
+                        push_request(scope, state, request, &mut list);
+                        list
+                    },
+                    |_, _| (),
+                );
+                self.started(id, outcome);
+            }
+            CellEvent::Rpc(RpcCall { path, arguments, reply }) => {
+                let id = self.begin(Waiter::Rpc(reply), slot);
+                let outcome = self.call(
+                    Entry::CellRpc,
+                    |scope, _| {
+                        let mut list = vec![number(scope, id), number(scope, slot)];
+                        push_call(scope, &path, arguments.as_ref(), &mut list);
+                        list
+                    },
+                    |_, _| (),
+                );
+                self.started(id, outcome);
+            }
+            CellEvent::Alarm { scheduled_ms, retry_count, reply } => {
+                if !self.begin_alarm(&cell, scheduled_ms) {
+                    let next_ms = self.alarm_of(&cell);
+                    reply.send(Ok(crate::api::AlarmOutcome { next_ms }));
+                    return;
+                }
+                let id = self.begin(Waiter::Alarm(reply, retry_count), slot);
+                let outcome = self.call(
+                    Entry::CellAlarm,
+                    |scope, _| {
+                        vec![
+                            number(scope, id),
+                            number(scope, slot),
+                            v8::Number::new(scope, scheduled_ms as f64).into(),
+                            number(scope, retry_count),
+                        ]
+                    },
+                    |_, _| (),
+                );
+                self.started(id, outcome);
+            }
+            CellEvent::SocketMessage { socket, message } => self.socket_event(slot, &socket, message),
+        }
+    }
+
+    fn socket_event(&mut self, slot: u32, socket: &std::sync::Arc<crate::socket::CellSocket>, message: Option<SocketMessage>) {
+        let id = self.begin(Waiter::Nobody, slot);
+        let outcome = self.call(
+            Entry::CellSocket,
+            |scope, state| {
+                let auto_close = !state.config.code.lacks_flag(
+                    "2026-04-07",
+                    "web_socket_auto_reply_to_close",
+                    "web_socket_manual_reply_to_close",
+                );
+                let rid = state.socket_number(socket);
+                let ready = socket.ready_state.load(Ordering::Relaxed) as u32;
+                let what = match message {
+                    Some(SocketMessage::Text(text)) => ops::text(scope, &text),
+                    Some(SocketMessage::Binary(bytes)) => ops::bytes(scope, &bytes),
+                    Some(SocketMessage::Close(frame)) => ops::sockets::close_to_js(scope, frame.as_ref(), true),
+                    None => ops::sockets::close_to_js(scope, None, false),
+                };
+                vec![
+                    number(scope, id),
+                    number(scope, slot),
+                    number(scope, rid),
+                    number(scope, ready),
+                    what,
+                    v8::Boolean::new(scope, auto_close).into(),
+                ]
+            },
+            |_, _| (),
+        );
+        self.started(id, outcome);
+    }
+}
+
+/// Who waits for an event that could not be started.
+fn waiter_of(event: CellEvent) -> Waiter {
+    match event {
+        CellEvent::Fetch { reply, .. } => Waiter::Fetch(reply),
+        CellEvent::Rpc(call) => Waiter::Rpc(call.reply),
+        CellEvent::Alarm { reply, retry_count, .. } => Waiter::Alarm(reply, retry_count),
+        CellEvent::SocketMessage { .. } => Waiter::Nobody,
+    }
+}
+
+/// An error for events of cells that are not here.
+pub(super) fn not_here() -> EventError {
+    EventError::disconnected()
+}

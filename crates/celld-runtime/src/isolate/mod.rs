@@ -1,0 +1,373 @@
+//! One isolate: loading a Worker, and the loop that serves its mailbox.
+
+mod cells;
+mod events;
+mod load;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use deno_core::{JsRuntime, OpState, PollEventLoopOptions, v8};
+use futures::StreamExt;
+use tokio::sync::mpsc;
+
+use crate::api::HostMessage;
+use crate::exchange::{EventError, Limit};
+use crate::ops;
+use crate::state::{CallAnswer, CallDone, HostState, Waiter};
+use crate::watch::{Culprit, Watched};
+
+/// Messages handled before the event loop gets its turn.
+const MESSAGES_PER_ROUND: usize = 64;
+/// Events in progress above which the node is told about the host's load.
+const BUSY_EVENTS: usize = 8;
+
+/// Functions of `entry.js` that the host calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Entry {
+    CompleteCall,
+    WorkerFetch,
+    WorkerRpc,
+    WorkerScheduled,
+    Construct,
+    Dispose,
+    CellFetch,
+    CellRpc,
+    CellAlarm,
+    CellSocket,
+}
+
+impl Entry {
+    const ALL: [(Entry, &'static str); 10] = [
+        (Entry::CompleteCall, "completeCall"),
+        (Entry::WorkerFetch, "workerFetch"),
+        (Entry::WorkerRpc, "workerRpc"),
+        (Entry::WorkerScheduled, "workerScheduled"),
+        (Entry::Construct, "construct"),
+        (Entry::Dispose, "dispose"),
+        (Entry::CellFetch, "cellFetch"),
+        (Entry::CellRpc, "cellRpc"),
+        (Entry::CellAlarm, "cellAlarm"),
+        (Entry::CellSocket, "cellSocket"),
+    ];
+}
+
+/// Why a call into JavaScript has no result.
+enum Failed {
+    /// It threw.
+    Threw(EventError),
+    /// It was ended from outside.
+    Terminated,
+}
+
+/// An isolate with a loaded Worker.
+pub struct Isolate {
+    js: JsRuntime,
+    state: Rc<RefCell<OpState>>,
+    entries: Vec<v8::Global<v8::Function>>,
+    watched: Arc<Watched>,
+    heap_exhausted: Arc<AtomicBool>,
+    /// Set by `Shutdown`: when patience with unfinished events ends.
+    stopping: Option<Instant>,
+    /// The isolate can no longer be trusted to run.
+    doomed: bool,
+    /// The node was told that the host is busy.
+    reported_busy: bool,
+    alarm_clock: Option<std::pin::Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl Isolate {
+    /// Serves the mailbox until it is closed or the host is told to stop.
+    pub async fn serve(mut self, mut mailbox: mpsc::UnboundedReceiver<HostMessage>) {
+        std::future::poll_fn(|cx| self.poll(cx, &mut mailbox)).await;
+        // What is left in the mailbox fails by dropping its replies.
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, mailbox: &mut mpsc::UnboundedReceiver<HostMessage>) -> Poll<()> {
+        loop {
+            let mut progressed = false;
+            for _ in 0..MESSAGES_PER_ROUND {
+                match mailbox.poll_recv(cx) {
+                    Poll::Ready(Some(message)) => {
+                        progressed = true;
+                        self.message(message);
+                        if self.doomed {
+                            return Poll::Ready(());
+                        }
+                    }
+                    Poll::Ready(None) => return Poll::Ready(()),
+                    Poll::Pending => break,
+                }
+            }
+            progressed |= self.complete_calls(cx);
+            let idle = self.run_event_loop(cx);
+            self.end_turn(None);
+            progressed |= self.has_new_calls();
+            if self.doomed || self.check_deadlines(cx) {
+                return Poll::Ready(());
+            }
+            if !progressed {
+                if idle {
+                    self.end_hung_events();
+                }
+                self.report_load();
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Lets timers and asynchronous operations proceed. True when none are left.
+    fn run_event_loop(&mut self, cx: &mut Context<'_>) -> bool {
+        self.watched.enter();
+        let outcome = self.js.poll_event_loop(cx, PollEventLoopOptions::default());
+        self.watched.leave();
+        match outcome {
+            Poll::Ready(Ok(())) => true,
+            Poll::Pending => false,
+            Poll::Ready(Err(error)) => {
+                // An exception from a timer or a listener, which belongs to no event's promise.
+                if !self.js.v8_isolate().is_execution_terminating() {
+                    self.log_exception(&error.to_string());
+                }
+                false
+            }
+        }
+    }
+
+    fn log_exception(&mut self, text: &str) {
+        let mut state = self.state.borrow_mut();
+        let config = &state.borrow_mut::<HostState>().config;
+        config.world.console(crate::api::ConsoleLine {
+            level: "exception",
+            text: crate::loader::without_addresses(text),
+            worker: config.code.name.clone(),
+            cell: None,
+            event: None,
+        });
+    }
+
+    /// Calls a function of the API layer, and runs the microtasks that follow from it.
+    fn call<R>(
+        &mut self,
+        entry: Entry,
+        arguments: impl for<'s, 'i> FnOnce(&mut v8::PinScope<'s, 'i>, &mut HostState) -> Vec<v8::Local<'s, v8::Value>>,
+        result: impl for<'s, 'i> FnOnce(&mut v8::PinScope<'s, 'i>, v8::Local<'s, v8::Value>) -> R,
+    ) -> Result<R, Failed> {
+        let function = self.entries[entry as usize].clone();
+        let state = self.state.clone();
+        self.watched.enter();
+        let outcome = {
+            deno_core::scope!(scope, &mut self.js);
+            let list = {
+                let mut state = state.borrow_mut();
+                arguments(scope, state.borrow_mut::<HostState>())
+            };
+            let function = v8::Local::new(scope, function);
+            let this = v8::undefined(scope).into();
+            v8::tc_scope!(let scope, scope);
+            let returned = function.call(scope, this, &list);
+            let outcome = match returned {
+                Some(value) => Ok(result(scope, value)),
+                None if scope.has_terminated() => Err(Failed::Terminated),
+                None => Err(Failed::Threw(thrown(scope))),
+            };
+            if !scope.has_terminated() {
+                scope.perform_microtask_checkpoint();
+            }
+            outcome
+        };
+        self.watched.leave();
+        outcome
+    }
+
+    /// Hands the answers of calls to JavaScript.
+    fn complete_calls(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut any = false;
+        loop {
+            let next = {
+                let mut state = self.state.borrow_mut();
+                state.borrow_mut::<HostState>().calls.poll_next_unpin(cx)
+            };
+            match next {
+                Poll::Ready(Some(Some(done))) => {
+                    any = true;
+                    self.complete_call(done);
+                    self.end_turn(None);
+                    if self.doomed {
+                        return true;
+                    }
+                }
+                // A cancelled call has nobody to tell.
+                Poll::Ready(Some(None)) => any = true,
+                Poll::Ready(None) | Poll::Pending => return any,
+            }
+        }
+    }
+
+    fn complete_call(&mut self, (id, answer): CallDone) {
+        let outcome = self.call(
+            Entry::CompleteCall,
+            |scope, state| {
+                state.cancels.remove(&id);
+                let id = v8::Integer::new_from_unsigned(scope, id).into();
+                let answer = match answer {
+                    Ok(CallAnswer::Response(response)) => events::response_to_js(scope, state, *response),
+                    Ok(CallAnswer::Bytes(bytes)) => ops::bytes(scope, &bytes),
+                    Err(error) => ops::error_to_js(scope, &error, true),
+                };
+                vec![id, answer]
+            },
+            |_, _| (),
+        );
+        if let Err(Failed::Threw(error)) = outcome {
+            self.log_exception(&error.message);
+        }
+    }
+
+    fn has_new_calls(&mut self) -> bool {
+        // A future that was pushed since the last poll has not seen this task's waker yet.
+        let mut state = self.state.borrow_mut();
+        let state = state.borrow_mut::<HostState>();
+        std::mem::take(&mut state.calls_added)
+    }
+
+    /// What follows every stretch of JavaScript: commits, resets, evictions, and dealing with an
+    /// execution that was ended. `event` is the one just started, if any.
+    fn end_turn(&mut self, event: Option<u32>) {
+        if self.js.v8_isolate().is_execution_terminating() || self.watched.was_ended() {
+            self.js.v8_isolate().cancel_terminate_execution();
+            self.blame(event);
+        }
+        if self.heap_exhausted.load(Ordering::Relaxed) {
+            self.doom(EventError {
+                limit: Some(Limit::Memory),
+                ..EventError::reset("Worker exceeded its memory limit: the isolate was reset.")
+            });
+            return;
+        }
+        self.state.borrow_mut().borrow_mut::<HostState>().commit_touched();
+        self.apply_resets();
+        self.finish_evictions();
+    }
+
+    /// Fails whoever used too much CPU time.
+    fn blame(&mut self, event: Option<u32>) {
+        let culprit = self.watched.take_culprit().unwrap_or_default();
+        if self.heap_exhausted.load(Ordering::Relaxed) {
+            return;
+        }
+        let Culprit { slot, event: running } = culprit;
+        let mut state = self.state.borrow_mut();
+        let state = state.borrow_mut::<HostState>();
+        if slot != 0 {
+            state.resets.push((slot, EventError {
+                limit: Some(Limit::Cpu),
+                ..EventError::reset("Durable Object exceeded its CPU time limit and was reset.")
+            }));
+            return;
+        }
+        let running = if running != 0 { Some(running) } else { event };
+        let error = EventError {
+            limit: Some(Limit::Cpu),
+            ..EventError::new("Worker exceeded CPU time limit.")
+        };
+        let guilty: Vec<u32> = match running {
+            Some(id) => vec![id],
+            // Nobody is named: whatever ran outside of cells is ended.
+            None => state.events.iter().filter(|(_, event)| event.slot == 0).map(|(id, _)| *id).collect(),
+        };
+        for id in guilty {
+            if let Some(waiter) = state.events.get_mut(&id).and_then(|event| event.waiter.take()) {
+                waiter.fail(error.clone());
+            }
+            state.finish_event(id);
+        }
+    }
+
+    /// Gives the isolate up: everything in it fails with `why`.
+    fn doom(&mut self, why: EventError) {
+        self.doomed = true;
+        let mut state = self.state.borrow_mut();
+        let state = state.borrow_mut::<HostState>();
+        for (_, event) in state.events.drain() {
+            if let Some(waiter) = event.waiter {
+                waiter.fail(why.clone());
+            }
+        }
+        for (_, cell) in state.cells.drain() {
+            for output in cell.staged {
+                output(Err(why.clone()));
+            }
+        }
+        state.config.world.host_lost(state.config.id, why);
+    }
+
+    /// Ends stateless events that nothing can complete any more.
+    fn end_hung_events(&mut self) {
+        let mut state = self.state.borrow_mut();
+        let state = state.borrow_mut::<HostState>();
+        if !state.calls.is_empty() {
+            return;
+        }
+        let hung: Vec<u32> = state
+            .events
+            .iter()
+            .filter(|(_, event)| event.slot == 0)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in hung {
+            if let Some(waiter) = state.events.get_mut(&id).and_then(|event| event.waiter.take()) {
+                waiter.fail(EventError::new(
+                    "The Workers runtime canceled this request because it detected that your Worker's code had hung and would never generate a response. Refer to: https://developers.cloudflare.com/workers/observability/errors/",
+                ));
+            }
+            state.finish_event(id);
+        }
+    }
+
+    fn report_load(&mut self) {
+        let state = self.state.borrow();
+        let state = state.borrow::<HostState>();
+        let waiting = state.events.len();
+        if waiting > BUSY_EVENTS || (self.reported_busy && waiting == 0) {
+            self.reported_busy = waiting > 0;
+            state.config.world.host_load(state.config.id, waiting);
+        }
+    }
+}
+
+/// The exception that a try-catch scope holds.
+fn thrown(scope: &mut v8::PinnedRef<'_, v8::TryCatch<'_, '_, v8::HandleScope<'_>>>) -> EventError {
+    let Some(exception) = scope.exception() else {
+        return EventError::new("unknown exception");
+    };
+    let error = deno_core::error::JsError::from_v8_exception(scope, exception);
+    from_js_error(&error)
+}
+
+/// An exception as an event's error.
+fn from_js_error(error: &deno_core::error::JsError) -> EventError {
+    EventError {
+        name: error.name.clone().unwrap_or_else(|| "Error".into()),
+        message: error.message.clone().unwrap_or_else(|| error.exception_message.clone()),
+        stack: error.stack.as_deref().map(crate::loader::without_addresses),
+        ..EventError::default()
+    }
+}
+
+impl HostState {
+    /// Starts an event.
+    fn begin_event(&mut self, waiter: Waiter, slot: u32) -> u32 {
+        let id = self.fresh_id();
+        let cell = self.slots.get(&slot).cloned();
+        if let Some(cell) = cell.as_ref().and_then(|cell| self.cells.get_mut(cell)) {
+            cell.events += 1;
+        }
+        self.events.insert(id, crate::state::Event { waiter: Some(waiter), cell, slot });
+        id
+    }
+}

@@ -1,0 +1,286 @@
+//! WebSockets.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use deno_core::{JsBuffer, OpState, ToV8, op2, v8};
+use deno_error::JsErrorBox;
+use parking_lot::Mutex;
+
+use crate::socket::{CellSocket, CellSockets, CloseFrame, SocketMessage, next_socket_id, socket_pair};
+use crate::state::{HostState, SocketState};
+
+const OPEN: u64 = 1;
+const CLOSING: u64 = 2;
+
+/// Code that a close frame without a code is reported as.
+pub const NO_STATUS: u16 = 1005;
+
+/// What arrives at a socket: a message, a close frame, or `null` for a lost connection.
+pub struct Arrival(pub Option<SocketMessage>);
+
+impl<'a> ToV8<'a> for Arrival {
+    type Error = std::convert::Infallible;
+
+    fn to_v8<'i>(
+        self,
+        scope: &mut v8::PinScope<'a, 'i>,
+    ) -> Result<v8::Local<'a, v8::Value>, Self::Error> {
+        Ok(match self.0 {
+            None => v8::null(scope).into(),
+            Some(SocketMessage::Text(text)) => super::text(scope, &text),
+            Some(SocketMessage::Binary(bytes)) => super::bytes(scope, &bytes),
+            Some(SocketMessage::Close(frame)) => close_to_js(scope, frame.as_ref(), true),
+        })
+    }
+}
+
+/// `{ code, reason, clean }`.
+pub fn close_to_js<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    frame: Option<&CloseFrame>,
+    clean: bool,
+) -> v8::Local<'s, v8::Value> {
+    let object = v8::Object::new(scope);
+    let code = frame.map_or(if clean { NO_STATUS } else { 1006 }, |frame| frame.code);
+    let code = v8::Number::new(scope, f64::from(code)).into();
+    super::set(scope, object, "code", code);
+    let reason = super::text(scope, frame.map_or("", |frame| &frame.reason));
+    super::set(scope, object, "reason", reason);
+    let clean = v8::Boolean::new(scope, clean).into();
+    super::set(scope, object, "clean", clean);
+    object.into()
+}
+
+/// Makes a pair of connected sockets.
+#[op2]
+pub fn op_socket_pair(state: &mut OpState) -> (u32, u32) {
+    let state = state.borrow_mut::<HostState>();
+    let (a, b) = socket_pair();
+    let ids = (state.fresh_id(), state.fresh_id());
+    state.sockets.insert(ids.0, a.into());
+    state.sockets.insert(ids.1, b.into());
+    ids
+}
+
+/// The next arrival at a socket that JavaScript reads itself.
+#[op2]
+pub async fn op_socket_next(state: Rc<RefCell<OpState>>, id: u32) -> Arrival {
+    let taken = {
+        let mut state = state.borrow_mut();
+        match state.borrow_mut::<HostState>().sockets.get_mut(&id) {
+            Some(SocketState::Plain { incoming, .. }) => incoming.take(),
+            _ => None,
+        }
+    };
+    let Some(mut channel) = taken else {
+        return Arrival(None);
+    };
+    let message = channel.recv().await;
+    let mut state = state.borrow_mut();
+    let sockets = &mut state.borrow_mut::<HostState>().sockets;
+    if message.is_none() {
+        sockets.remove(&id);
+    } else if let Some(SocketState::Plain { incoming, .. }) = sockets.get_mut(&id) {
+        *incoming = Some(channel);
+    }
+    Arrival(message)
+}
+
+fn transmit(state: &mut HostState, id: u32, slot: u32, message: SocketMessage) {
+    let outgoing = match state.sockets.get(&id) {
+        Some(SocketState::Plain { outgoing, .. }) => outgoing.clone(),
+        Some(SocketState::Hibernatable(socket)) => socket.outgoing.clone(),
+        None => return,
+    };
+    // A full channel means that the peer has not read tens of thousands of messages: the message
+    // is dropped with the connection, since dropping it alone would corrupt the conversation.
+    state.emit(slot, Box::new(move |gate| {
+        if gate.is_ok() && outgoing.try_send(message).is_err() {
+            tracing::debug!("a WebSocket's peer is gone or does not read");
+        }
+    }));
+}
+
+/// Sends a string or bytes.
+#[op2(fast)]
+pub fn op_socket_send(
+    scope: &mut v8::PinScope<'_, '_>,
+    state: &mut OpState,
+    id: u32,
+    data: v8::Local<v8::Value>,
+    slot: u32,
+) {
+    let message = if data.is_string() {
+        SocketMessage::Text(super::to_text(scope, data))
+    } else {
+        SocketMessage::Binary(super::payload(scope, data).unwrap_or_default())
+    };
+    transmit(state.borrow_mut::<HostState>(), id, slot, message);
+}
+
+/// Sends a close frame; code 0 sends one without a code.
+#[op2(fast)]
+pub fn op_socket_close(state: &mut OpState, id: u32, code: u32, #[string] reason: String, slot: u32) {
+    let state = state.borrow_mut::<HostState>();
+    if let Some(SocketState::Hibernatable(socket)) = state.sockets.get(&id) {
+        socket.ready_state.fetch_max(CLOSING, Ordering::Relaxed);
+    }
+    let frame = (code != 0).then_some(CloseFrame { code: code as u16, reason });
+    transmit(state, id, slot, SocketMessage::Close(frame));
+}
+
+/// Forgets a socket that no script can reach.
+#[op2(fast)]
+pub fn op_socket_drop(state: &mut OpState, id: u32) {
+    let state = state.borrow_mut::<HostState>();
+    if matches!(state.sockets.get(&id), Some(SocketState::Plain { .. })) {
+        state.sockets.remove(&id);
+    }
+}
+
+/// Most hibernatable sockets of one cell.
+const CELL_SOCKETS_MAX: usize = 32_768;
+
+/// Makes a socket one that outlives its cell's residence.
+#[op2]
+pub fn op_socket_accept(
+    state: &mut OpState,
+    id: u32,
+    #[scoped] tags: Vec<String>,
+    slot: u32,
+) -> Result<(), JsErrorBox> {
+    let state = state.borrow_mut::<HostState>();
+    let world = state.config.world.clone();
+    let Some(cell) = state.cell_of(slot) else {
+        return Err(JsErrorBox::generic("This Durable Object instance has ended."));
+    };
+    let (cell_id, sockets) = (cell.image.cell.clone(), cell.image.sockets.clone());
+    if sockets.sockets.lock().len() >= CELL_SOCKETS_MAX {
+        return Err(JsErrorBox::generic(format!("only {CELL_SOCKETS_MAX} websockets can be accepted on a single Durable Object instance")));
+    }
+    let Some(SocketState::Plain { outgoing, incoming: Some(incoming) }) = state.sockets.remove(&id) else {
+        return Err(JsErrorBox::type_error("This WebSocket cannot be accepted for hibernation."));
+    };
+    let socket = Arc::new(CellSocket {
+        id: next_socket_id(),
+        tags,
+        attachment: Mutex::new(None),
+        outgoing,
+        auto_response_ms: AtomicU64::new(0),
+        ready_state: AtomicU64::new(OPEN),
+    });
+    sockets.sockets.lock().push(socket.clone());
+    state.socket_numbers.insert(socket.id, id);
+    state.sockets.insert(id, SocketState::Hibernatable(socket.clone()));
+    world.adopt_socket(&cell_id, socket, incoming);
+    Ok(())
+}
+
+fn hibernatable(state: &HostState, id: u32) -> Option<&Arc<CellSocket>> {
+    match state.sockets.get(&id) {
+        Some(SocketState::Hibernatable(socket)) => Some(socket),
+        _ => None,
+    }
+}
+
+/// Stores an attachment.
+#[op2]
+pub fn op_socket_attach(state: &mut OpState, id: u32, #[buffer] value: JsBuffer) {
+    if let Some(socket) = hibernatable(state.borrow::<HostState>(), id) {
+        *socket.attachment.lock() = Some(Bytes::copy_from_slice(&value));
+    }
+}
+
+/// The attachment, if any.
+#[op2]
+#[buffer]
+pub fn op_socket_attachment(state: &mut OpState, id: u32) -> Option<Vec<u8>> {
+    hibernatable(state.borrow::<HostState>(), id)?
+        .attachment
+        .lock()
+        .as_ref()
+        .map(|bytes| bytes.to_vec())
+}
+
+/// The tags of a hibernatable socket; `null` for other sockets.
+#[op2]
+#[serde]
+pub fn op_socket_tags(state: &mut OpState, id: u32) -> Option<Vec<String>> {
+    hibernatable(state.borrow::<HostState>(), id).map(|socket| socket.tags.clone())
+}
+
+fn cell_sockets(state: &mut OpState, slot: u32) -> Option<Arc<CellSockets>> {
+    let state = state.borrow_mut::<HostState>();
+    state.cell_of(slot).map(|cell| cell.image.sockets.clone())
+}
+
+/// Numbers and states of a cell's sockets, in turn; with a tag, of those that carry it.
+#[op2]
+#[serde]
+pub fn op_cell_sockets(state: &mut OpState, slot: u32, #[string] tag: Option<String>) -> Vec<u32> {
+    let Some(sockets) = cell_sockets(state, slot) else {
+        return Vec::new();
+    };
+    let chosen: Vec<_> = sockets
+        .sockets
+        .lock()
+        .iter()
+        .filter(|socket| tag.as_ref().is_none_or(|tag| socket.tags.contains(tag)))
+        .cloned()
+        .collect();
+    let state = state.borrow_mut::<HostState>();
+    chosen
+        .iter()
+        .flat_map(|socket| {
+            let ready = socket.ready_state.load(Ordering::Relaxed) as u32;
+            [state.socket_number(socket), ready]
+        })
+        .collect()
+}
+
+/// Sets or clears the auto-response.
+#[op2]
+pub fn op_auto_response_set(
+    state: &mut OpState,
+    slot: u32,
+    #[string] request: Option<String>,
+    #[string] response: Option<String>,
+) {
+    if let Some(sockets) = cell_sockets(state, slot) {
+        *sockets.auto_response.lock() = request.zip(response);
+    }
+}
+
+/// The auto-response's request and response.
+#[op2]
+#[serde]
+pub fn op_auto_response_get(state: &mut OpState, slot: u32) -> Option<(String, String)> {
+    cell_sockets(state, slot)?.auto_response.lock().clone()
+}
+
+/// When an auto-response was last sent on a socket, in ms since the epoch; 0 for never.
+#[op2(fast)]
+pub fn op_auto_response_time(state: &mut OpState, id: u32) -> f64 {
+    hibernatable(state.borrow::<HostState>(), id)
+        .map_or(0.0, |socket| socket.auto_response_ms.load(Ordering::Relaxed) as f64)
+}
+
+/// The event timeout of a cell's sockets, in ms; 0 for none.
+#[op2(fast)]
+pub fn op_event_timeout_get(state: &mut OpState, slot: u32) -> u32 {
+    let state = state.borrow_mut::<HostState>();
+    state.cell_of(slot).map_or(0, |cell| cell.event_timeout_ms)
+}
+
+/// Sets it.
+#[op2(fast)]
+pub fn op_event_timeout_set(state: &mut OpState, slot: u32, milliseconds: u32) {
+    let state = state.borrow_mut::<HostState>();
+    if let Some(cell) = state.cell_of(slot) {
+        cell.event_timeout_ms = milliseconds;
+    }
+}

@@ -1,0 +1,188 @@
+//! Key-value storage, alarms and transactions of a cell.
+
+use celld_storage::{CellDb, ListOptions, StorageError};
+use deno_core::{JsBuffer, OpState, op2, v8};
+use deno_error::JsErrorBox;
+
+use crate::exchange::reply;
+use crate::state::{CallAnswer, Cell, HostState};
+
+/// Turns a storage failure into what the script sees; a critical one also resets the cell.
+pub(super) fn failure(state: &mut HostState, slot: u32, error: StorageError) -> JsErrorBox {
+    let text = error.to_string();
+    if error.is_critical() {
+        let reset = crate::exchange::EventError::reset(text.clone());
+        state.resets.push((slot, reset));
+    }
+    match error {
+        StorageError::KeyTooLong { .. } | StorageError::ValueTooLong { .. } => JsErrorBox::range_error(text),
+        _ => JsErrorBox::generic(text),
+    }
+}
+
+/// The database of an instance, opened if need be. The turn's end will look at the cell.
+pub(super) fn with_db<T>(
+    state: &mut OpState,
+    slot: u32,
+    work: impl FnOnce(&mut CellDb) -> Result<T, StorageError>,
+) -> Result<T, JsErrorBox> {
+    let state = state.borrow_mut::<HostState>();
+    let code = state.config.code.clone();
+    let Some(cell) = state.cell_of(slot) else {
+        return Err(JsErrorBox::generic(
+            "Cannot access storage because object has moved to a different machine.",
+        ));
+    };
+    let outcome = match open(cell, &code) {
+        Ok(db) => work(db),
+        Err(error) => Err(error),
+    };
+    state.touch(slot);
+    outcome.map_err(|error| failure(state, slot, error))
+}
+
+/// Opens a cell's database from the image that it came with.
+pub fn open<'c>(cell: &'c mut Cell, code: &crate::api::WorkerCode) -> Result<&'c mut CellDb, StorageError> {
+    if cell.db.is_none() {
+        let sqlite_api = code
+            .classes
+            .iter()
+            .find(|class| class.namespace == cell.image.cell.namespace)
+            .is_none_or(|class| class.sqlite);
+        let options = celld_storage::OpenOptions { sqlite_api, ..Default::default() };
+        let image = celld_storage::Image {
+            snapshot: cell.image.snapshot.as_deref(),
+            tail: &cell.image.tail,
+            txid: cell.image.txid,
+        };
+        let db = CellDb::create(&cell.image.database, options, image)?;
+        // The image has served: the file holds its contents from here on.
+        cell.image.snapshot = None;
+        cell.image.tail = Vec::new();
+        cell.db = Some(db);
+    }
+    Ok(cell.db.as_mut().expect("opened above"))
+}
+
+/// A value's bytes; `null` when the key is missing.
+#[op2]
+#[buffer]
+pub fn op_kv_get(state: &mut OpState, slot: u32, #[string] key: &str) -> Result<Option<Vec<u8>>, JsErrorBox> {
+    with_db(state, slot, |db| db.kv_get(key))
+}
+
+/// Stores a value.
+#[op2]
+pub fn op_kv_put(
+    state: &mut OpState,
+    slot: u32,
+    #[string] key: &str,
+    #[buffer] value: JsBuffer,
+) -> Result<(), JsErrorBox> {
+    with_db(state, slot, |db| db.kv_put(key, &value))
+}
+
+/// Removes a key; true when it was there.
+#[op2(fast)]
+pub fn op_kv_delete(state: &mut OpState, slot: u32, #[string] key: &str) -> Result<bool, JsErrorBox> {
+    with_db(state, slot, |db| db.kv_delete(key))
+}
+
+/// Keys and values in turn. `limit` 0 means none.
+#[op2]
+#[allow(clippy::too_many_arguments)]
+pub fn op_kv_list<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    state: &mut OpState,
+    slot: u32,
+    #[string] start: Option<String>,
+    #[string] start_after: Option<String>,
+    #[string] end: Option<String>,
+    #[string] prefix: Option<String>,
+    reverse: bool,
+    limit: u32,
+) -> Result<v8::Local<'s, v8::Array>, JsErrorBox> {
+    let entries = with_db(state, slot, |db| {
+        db.kv_list(&ListOptions {
+            start: start.as_deref(),
+            start_after: start_after.as_deref(),
+            end: end.as_deref(),
+            prefix: prefix.as_deref(),
+            reverse,
+            limit: (limit > 0).then_some(u64::from(limit)),
+        })
+    })?;
+    let mut flat = Vec::with_capacity(entries.len() * 2);
+    for (key, value) in &entries {
+        flat.push(super::text(scope, key));
+        flat.push(super::bytes(scope, value));
+    }
+    Ok(v8::Array::new_with_elements(scope, &flat))
+}
+
+/// Removes everything, the alarm included.
+#[op2(fast)]
+pub fn op_kv_delete_all(state: &mut OpState, slot: u32) -> Result<(), JsErrorBox> {
+    let keeps_alarm = state
+        .borrow::<HostState>()
+        .config
+        .code
+        .lacks_flag("2026-02-24", "delete_all_deletes_alarm", "delete_all_preserves_alarm");
+    with_db(state, slot, |db| db.delete_all(!keeps_alarm))?;
+    if !keeps_alarm {
+        if let Some(cell) = state.borrow_mut::<HostState>().cell_of(slot) {
+            cell.alarm_changed = cell.alarm_running.is_some();
+        }
+    }
+    Ok(())
+}
+
+/// The alarm's time in ms since the epoch; -1 when none is set. An alarm whose handler runs
+/// counts as none, until the handler sets another.
+#[op2(fast)]
+pub fn op_alarm_get(state: &mut OpState, slot: u32) -> Result<f64, JsErrorBox> {
+    if let Some(cell) = state.borrow_mut::<HostState>().cell_of(slot) {
+        if cell.alarm_running.is_some() && !cell.alarm_changed {
+            return Ok(-1.0);
+        }
+    }
+    let at = with_db(state, slot, CellDb::get_alarm)?;
+    Ok(at.map_or(-1.0, |at| at as f64))
+}
+
+/// Sets the alarm; -1 clears it.
+#[op2(fast)]
+pub fn op_alarm_set(state: &mut OpState, slot: u32, at: f64) -> Result<(), JsErrorBox> {
+    with_db(state, slot, |db| db.set_alarm((at >= 0.0).then_some(at as i64)))?;
+    if let Some(cell) = state.borrow_mut::<HostState>().cell_of(slot) {
+        cell.alarm_changed = cell.alarm_running.is_some();
+    }
+    Ok(())
+}
+
+/// Begins a nested transaction and returns its depth.
+#[op2(fast)]
+pub fn op_storage_nest(state: &mut OpState, slot: u32) -> Result<u32, JsErrorBox> {
+    with_db(state, slot, CellDb::begin_nested)
+}
+
+/// Keeps what a nested transaction did.
+#[op2(fast)]
+pub fn op_storage_release(state: &mut OpState, slot: u32, depth: u32) -> Result<(), JsErrorBox> {
+    with_db(state, slot, |db| db.release_nested(depth))
+}
+
+/// Undoes what a nested transaction did.
+#[op2(fast)]
+pub fn op_storage_rollback(state: &mut OpState, slot: u32, depth: u32) -> Result<(), JsErrorBox> {
+    with_db(state, slot, |db| db.rollback_nested(depth))
+}
+
+/// Completes when everything written before is proven. Returns the number of the wait.
+#[op2(fast)]
+pub fn op_storage_sync(state: &mut OpState, slot: u32) -> u32 {
+    let state = state.borrow_mut::<HostState>();
+    let (reply, answer) = reply();
+    state.emit(slot, Box::new(move |gate| reply.send(gate)));
+    state.wait_for(answer, |()| CallAnswer::Bytes(bytes::Bytes::new()))
+}

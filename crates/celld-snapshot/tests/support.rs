@@ -1,0 +1,205 @@
+//! A node of one isolate host, for tests of the runtime alone.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use celld_core::{CellId, Epoch, HostId, Lsn, NamespaceKey, Txid};
+use celld_runtime::api::*;
+use celld_runtime::exchange::{Answer, Body, EventError, HttpRequest, HttpResponse, Redirect, Reply, reply};
+use celld_runtime::host::{HostHandle, WorkerSurface, start_host};
+use celld_runtime::socket::{CellSocket, CellSockets, SocketMessage};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+/// Everything outside of the one host.
+pub struct SmallWorld {
+    host: OnceLock<HostHandle>,
+    resident: Mutex<HashSet<CellId>>,
+    lsn: AtomicU64,
+    /// Commits are proven at once; set to hold proofs back.
+    pub held: Mutex<Option<Vec<OnDurable>>>,
+    /// Console lines so far.
+    pub lines: Mutex<Vec<ConsoleLine>>,
+    /// Commits so far.
+    pub commits: Mutex<Vec<Commit>>,
+    scratch: tempfile::TempDir,
+    me: OnceLock<std::sync::Weak<SmallWorld>>,
+    tokio: tokio::runtime::Handle,
+}
+
+impl World for SmallWorld {
+    fn send_to_cell(&self, cell: &CellId, name: Option<&str>, event: CellEvent) {
+        let Some(host) = self.host.get() else { return };
+        if self.resident.lock().insert(cell.clone()) {
+            let image = CellImage {
+                cell: cell.clone(),
+                class_name: cell.namespace.as_str().rsplit('-').next().unwrap_or_default().to_owned(),
+                name: name.map(str::to_owned),
+                epoch: Epoch::new(1),
+                txid: Txid::new(0),
+                database: self.scratch.path().join(format!("{}.sqlite", cell.object)),
+                snapshot: None,
+                tail: Vec::new(),
+                sockets: Arc::new(CellSockets::default()),
+            };
+            let _ = host.send(HostMessage::Activate(Box::new(image)));
+        }
+        let _ = host.send(HostMessage::Cell(cell.clone(), event));
+    }
+    fn send_to_worker(&self, _from: &Arc<WorkerCode>, _worker: Option<&str>, event: WorkerEvent) {
+        if let Some(host) = self.host.get() {
+            let _ = host.send(HostMessage::Worker(event));
+        }
+    }
+    fn fetch(&self, request: HttpRequest, reply: Reply<HttpResponse>) {
+        reply.send(Err(EventError::new(format!("no network: {}", request.url))));
+    }
+    fn append(&self, commit: Commit) -> Lsn {
+        self.commits.lock().push(commit);
+        Lsn::new(self.lsn.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+    fn durable(&self) -> Lsn {
+        if self.held.lock().is_some() { Lsn::new(0) } else { Lsn::new(self.lsn.load(Ordering::SeqCst)) }
+    }
+    fn when_durable(&self, _lsn: Lsn, then: OnDurable) {
+        match self.held.lock().as_mut() {
+            Some(held) => held.push(then),
+            None => then(Ok(())),
+        }
+    }
+    fn adopt_socket(&self, cell: &CellId, socket: Arc<CellSocket>, incoming: mpsc::Receiver<SocketMessage>) {
+        let Some(world) = self.me.get().and_then(std::sync::Weak::upgrade) else { return };
+        let sockets = Arc::new(CellSockets::default());
+        self.tokio.spawn(celld_runtime::socket_pump::pump(world, cell.clone(), socket, sockets, incoming));
+    }
+    fn console(&self, line: ConsoleLine) {
+        self.lines.lock().push(line);
+    }
+    fn host_lost(&self, _host: HostId, _why: EventError) {}
+    fn cell_lost(&self, _host: HostId, cell: &CellId) {
+        self.resident.lock().remove(cell);
+    }
+    fn host_load(&self, _host: HostId, _waiting_events: usize) {}
+}
+
+/// A running host with a Worker.
+pub struct Running {
+    /// The world around it.
+    pub world: Arc<SmallWorld>,
+    /// The host.
+    pub host: HostHandle,
+    /// What the Worker offers.
+    pub surface: WorkerSurface,
+}
+
+/// The code of a Worker with the classes `Counter` and `Other`.
+pub fn code(source: &str) -> WorkerCode {
+    let class = |name: &str| DurableClass {
+        class_name: name.into(),
+        namespace: NamespaceKey::new(&format!("test-{name}")).expect("a valid key"),
+        sqlite: true,
+    };
+    let classes = vec![class("Counter"), class("Other")];
+    WorkerCode {
+        name: "test".into(),
+        version: "1".into(),
+        main_module: "index.js".into(),
+        modules: vec![Module {
+            specifier: "index.js".into(),
+            kind: ModuleKind::EsModule,
+            source: Bytes::copy_from_slice(source.as_bytes()),
+            source_map: None,
+        }],
+        compatibility_date: "2026-11-01".into(),
+        compatibility_flags: Vec::new(),
+        bindings: vec![
+            ("GREETING".into(), Binding::Text("hello".into())),
+            ("LIST".into(), Binding::Json("[1,2]".into())),
+            ("COUNTER".into(), Binding::DurableObject(classes[0].namespace.clone())),
+            ("OTHER".into(), Binding::DurableObject(classes[1].namespace.clone())),
+        ],
+        classes,
+        code_cache: Default::default(),
+    }
+}
+
+/// Starts a Worker, or says why it does not load.
+pub async fn try_start(code: WorkerCode, limits: Limits) -> Result<Running, EventError> {
+    celld_runtime::initialize();
+    let world = Arc::new(SmallWorld {
+        host: OnceLock::new(),
+        resident: Mutex::default(),
+        lsn: AtomicU64::new(0),
+        held: Mutex::new(None),
+        lines: Mutex::default(),
+        commits: Mutex::default(),
+        scratch: tempfile::tempdir().expect("a scratch directory"),
+        me: OnceLock::new(),
+        tokio: tokio::runtime::Handle::current(),
+    });
+    let _ = world.me.set(Arc::downgrade(&world));
+    let (told, ready) = reply();
+    let config = HostConfig {
+        id: HostId::new(1),
+        code: Arc::new(code),
+        limits,
+        snapshot: celld_snapshot::SNAPSHOT,
+        world: world.clone(),
+        tokio: tokio::runtime::Handle::current(),
+    };
+    let host = start_host(config, Box::new(move |outcome| told.send(outcome)));
+    let surface = ready.await?;
+    let _ = world.host.set(host.clone());
+    Ok(Running { world, host, surface })
+}
+
+/// Starts a Worker with default limits.
+pub async fn start(source: &str) -> Running {
+    match try_start(code(source), Limits::default()).await {
+        Ok(running) => running,
+        Err(error) => panic!("the Worker does not load: {error}\n{}", error.stack.as_deref().unwrap_or_default()),
+    }
+}
+
+impl Running {
+    /// Sends a request.
+    pub fn send(&self, method: &str, path: &str, body: Body) -> Answer<HttpResponse> {
+        let (reply, answer) = reply();
+        let request = HttpRequest {
+            method: method.parse().expect("a method"),
+            url: format!("http://example.com{path}"),
+            headers: http::HeaderMap::new(),
+            body,
+            cf: None,
+            websocket: false,
+            redirect: Redirect::Manual,
+        };
+        let event = WorkerEvent::Fetch { entrypoint: None, props: None, request, reply };
+        assert!(self.host.send(HostMessage::Worker(event)).is_ok(), "the host has ended");
+        answer
+    }
+
+    /// Sends a request and reads the whole answer.
+    pub async fn get(&self, path: &str) -> Result<String, EventError> {
+        let answer = tokio::time::timeout(Duration::from_secs(20), self.send("GET", path, Body::Empty));
+        read(answer.await.expect("an answer in time")?).await
+    }
+}
+
+/// Reads an answer's body as text.
+pub async fn read(response: HttpResponse) -> Result<String, EventError> {
+    let mut all = Vec::new();
+    match response.body {
+        Body::Empty => {}
+        Body::Bytes(bytes) => all.extend_from_slice(&bytes),
+        Body::Stream(mut stream) => {
+            while let Some(chunk) = stream.chunks.recv().await {
+                all.extend_from_slice(&chunk.map_err(|error| EventError::new(error.to_string()))?);
+            }
+        }
+    }
+    Ok(String::from_utf8_lossy(&all).into_owned())
+}

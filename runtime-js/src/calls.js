@@ -1,0 +1,146 @@
+// Calls that leave the isolate: to cells, to entrypoints, to the network.
+// @ts-check
+
+import { op_call_cancel, op_call_cell_fetch, op_call_cell_rpc, op_call_fetch, op_call_worker_fetch, op_call_worker_rpc } from "ext:core/ops";
+import { pumpBody } from "./bodies.js";
+import { currentEvent, forbidAtGlobalScope } from "./context.js";
+import { rebuildError } from "./errors.js";
+import { Request, requestToHost, responseFromHost } from "./http.js";
+import { abort } from "./web.js";
+
+/** Calls under way: what to do with each answer. */
+const waiting = /** @type {Map<number, (answer: any) => void>} */ (new Map());
+
+/**
+ * Called by the host when an answer arrives.
+ * @param {number} id
+ * @param {any} answer a value, or `{ error }`
+ */
+export function completeCall(id, answer) {
+  const settle = waiting.get(id);
+  waiting.delete(id);
+  if (settle !== undefined) settle(answer);
+}
+
+/**
+ * Waits for a call's answer. For a cell it is delivered when its input gate is open.
+ * @template T
+ * @param {number} id
+ * @param {(answer: any) => T} convert
+ * @returns {Promise<T>}
+ */
+export function answerOf(id, convert) {
+  const cell = currentEvent()?.cell ?? null;
+  const section = currentEvent()?.section ?? null;
+  return new Promise((resolve, reject) => {
+    waiting.set(id, (answer) => {
+      const settle = () => {
+        try {
+          if (answer !== null && typeof answer === "object" && "error" in answer) reject(rebuildError(answer.error));
+          else resolve(convert(answer));
+        } catch (error) {
+          reject(error);
+        }
+      };
+      // The running section's own calls are answered inside it.
+      if (cell === null || (section !== null && cell.section === section)) settle();
+      else cell.deliver(settle);
+    });
+  });
+}
+
+/**
+ * Sends a request by `start` and waits for the answer.
+ * @param {any} input
+ * @param {any} init
+ * @param {(wire: any[], slot: number) => number} start
+ */
+export function fetchThrough(input, init, start) {
+  const request = input instanceof Request && init === undefined ? input : new Request(input, init);
+  const wire = requestToHost(request);
+  const slot = currentEvent()?.slot ?? 0;
+  const signal = wire.signal;
+  if (signal.aborted) return Promise.reject(signal.reason);
+  const { body } = wire;
+  const id = start([wire.method, wire.url, wire.headers, body.whole, body.rid, body.length, wire.cf, wire.websocket, wire.manual], slot);
+  const answer = answerOf(id, responseFromHost);
+  // A failing request body fails the request; the pump's own rejection adds nothing.
+  if (body.stream !== null) pumpBody(body.stream, body.rid, slot).catch(() => {});
+  return abortable(answer, signal, id);
+}
+
+/**
+ * @template T
+ * @param {Promise<T>} answer
+ * @param {AbortSignal} signal
+ * @param {number} id
+ * @returns {Promise<T>}
+ */
+function abortable(answer, signal, id) {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => {
+      waiting.delete(id);
+      op_call_cancel(id);
+      reject(signal.reason);
+    };
+    signal[abort.add](onAbort);
+    const done = () => signal[abort.remove](onAbort);
+    answer.then(
+      (value) => {
+        done();
+        resolve(value);
+      },
+      (error) => {
+        done();
+        reject(error);
+      },
+    );
+  });
+}
+
+/**
+ * The global `fetch`.
+ * @param {any} input
+ * @param {any} [init]
+ */
+export async function fetch(input, init) {
+  forbidAtGlobalScope();
+  if (arguments.length === 0) throw new TypeError("Failed to execute 'fetch': 1 argument required, but only 0 present.");
+  return fetchThrough(input, init, (wire, slot) => {
+    const scheme = wire[1].slice(0, wire[1].indexOf(":"));
+    if (scheme !== "http" && scheme !== "https") throw new TypeError(`Fetch API cannot load: ${wire[1]}`);
+    return op_call_fetch(slot, wire);
+  });
+}
+
+/**
+ * @typedef {object} Target where a stub's calls go
+ * @property {(input: any, init: any) => Promise<any>} fetch
+ * @property {(path: string[], args: Uint8Array | null) => Promise<Uint8Array>} call
+ */
+
+/**
+ * @param {number} namespace
+ * @param {string} hex
+ * @param {string | undefined} name
+ * @returns {Target}
+ */
+export function cellTarget(namespace, hex, name) {
+  return {
+    fetch: async (input, init) => fetchThrough(input, init, (wire, slot) => op_call_cell_fetch(slot, namespace, hex, name ?? null, wire)),
+    call: (path, args) => answerOf(op_call_cell_rpc(currentEvent()?.slot ?? 0, namespace, hex, name ?? null, path, args), (bytes) => bytes),
+  };
+}
+
+/**
+ * @param {string | null} worker null for this Worker
+ * @param {string | null} entrypoint null for the default export
+ * @param {string | null} props JSON
+ * @returns {Target}
+ */
+export function workerTarget(worker, entrypoint, props) {
+  return {
+    fetch: async (input, init) => fetchThrough(input, init, (wire, slot) => op_call_worker_fetch(slot, worker, entrypoint, props, wire)),
+    call: (path, args) => answerOf(op_call_worker_rpc(currentEvent()?.slot ?? 0, worker, entrypoint, props, path, args), (bytes) => bytes),
+  };
+}

@@ -1,0 +1,165 @@
+// A Durable Object instance: its input gate, its critical sections, its life and end.
+// @ts-check
+
+import { core } from "ext:core/mod.js";
+import { op_cell_reset } from "ext:core/ops";
+import { EventContext, currentEvent, runAs } from "./context.js";
+import { describeError } from "./errors.js";
+import { domException, timers } from "./web.js";
+
+const { DOMException } = domException;
+
+/** How deep critical sections may nest. */
+const SECTIONS_MAX = 64;
+/** How long a critical section may take, in ms. */
+const SECTION_MAX_MS = 30_000;
+
+/**
+ * A stretch during which only its own work runs.
+ * @typedef {object} Section
+ * @property {Section | null} outer
+ * @property {number} depth
+ */
+
+/** One residence of one Durable Object in this isolate. A reset object gets a fresh one. */
+export class Cell {
+  /**
+   * @param {number} slot number of this instance, never used twice
+   * @param {import("./ids.js").DurableObjectId} id
+   * @param {string} className
+   */
+  constructor(slot, id, className) {
+    this.slot = slot;
+    this.id = id;
+    this.className = className;
+    /** @type {any} */
+    this.instance = null;
+    /** @type {unknown} */
+    this.broken = undefined;
+    this.isBroken = false;
+    /** @type {Section | null} */
+    this.section = null;
+    /** Events and sections that wait for the running section. */
+    this.waiting = /** @type {(() => void)[]} */ ([]);
+    /** Socket objects by the host's number. */
+    this.sockets = new Map();
+    /** Timers, so that they end with the object. */
+    this.timers = new Set();
+  }
+
+  /**
+   * Runs `work` when the input gate is open, in the order of arrival.
+   * @param {() => void} work
+   */
+  deliver(work) {
+    if (this.isBroken) return;
+    if (this.section === null && this.waiting.length === 0) work();
+    else this.waiting.push(work);
+  }
+
+  #drain() {
+    while (this.section === null && this.waiting.length > 0 && !this.isBroken) {
+      const next = this.waiting.shift();
+      if (next) next();
+    }
+  }
+
+  /**
+   * Runs `work` as a critical section: other events wait until its promise settles.
+   * @template T
+   * @param {() => T | Promise<T>} work
+   * @param {boolean} fatal a failure or a timeout resets the object
+   * @returns {Promise<T>}
+   */
+  critical(work, fatal) {
+    const event = currentEvent() ?? new EventContext(0, this, "constructor");
+    const outer = /** @type {Section | null} */ (event.section);
+    if (outer !== null && outer.depth >= SECTIONS_MAX) {
+      return Promise.reject(new Error(`Critical sections (blockConcurrencyWhile and transactions) may nest at most ${SECTIONS_MAX} deep.`));
+    }
+    return new Promise((resolve, reject) => {
+      const start = () => {
+        const section = { outer, depth: (outer?.depth ?? 0) + 1 };
+        this.section = section;
+        const inner = new EventContext(0, this, event.label);
+        inner.section = section;
+        let timer = 0;
+        const leave = () => {
+          if (timer !== 0) timers.clearTimeout(timer);
+          this.section = outer;
+          // Waiters continue in a turn of their own, after the section's own continuations.
+          queueMicrotask(() => this.#drain());
+        };
+        /** @param {unknown} error */
+        const fail = (error) => {
+          if (fatal) {
+            this.break(error);
+            // The old instance learns nothing more; its callers get the error from the host.
+          } else {
+            leave();
+            reject(error);
+          }
+        };
+        if (fatal) {
+          timer = timers.setTimeout(() => {
+            fail(new Error("A call to blockConcurrencyWhile() in a Durable Object waited for too long. The call was canceled and the Durable Object was reset."));
+          }, SECTION_MAX_MS);
+        }
+        try {
+          runAs(inner, () => Promise.resolve(work())).then((value) => {
+            if (this.isBroken) return;
+            leave();
+            resolve(value);
+          }, fail);
+        } catch (error) {
+          fail(error);
+        }
+      };
+      if (this.section === outer && (outer !== null || this.waiting.length === 0)) start();
+      else this.waiting.push(start);
+    });
+  }
+
+  /**
+   * Ends this instance: its events fail with `error`, what it did not commit is undone, and the
+   * next event finds a new instance.
+   * @param {unknown} error
+   */
+  break(error) {
+    if (this.isBroken) return;
+    this.isBroken = true;
+    this.broken = error;
+    this.waiting.length = 0;
+    this.dispose();
+    op_cell_reset(this.slot, describeError(error, true));
+  }
+
+  /** Ends what would otherwise go on running. */
+  dispose() {
+    this.isBroken = true;
+    for (const timer of this.timers) timers.clearTimeout(timer);
+    this.timers.clear();
+    this.waiting.length = 0;
+    liveCells.delete(this.slot);
+  }
+
+  /** Refuses work of an instance that is no more. */
+  check() {
+    if (this.isBroken) throw this.broken ?? new Error("This Durable Object instance has ended.");
+  }
+}
+
+/** Instances by slot. */
+export const liveCells = /** @type {Map<number, Cell>} */ (new Map());
+
+/** Bytes that a value takes in V8's format. @param {unknown} value */
+export function serialize(value) {
+  return core.serialize(value, { forStorage: true }, (/** @type {string} */ message) => {
+    throw new DOMException(message, "DataCloneError");
+  });
+}
+
+/** @param {Uint8Array} bytes */
+export function deserialize(bytes) {
+  return core.deserialize(bytes, { forStorage: true });
+}

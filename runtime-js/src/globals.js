@@ -1,0 +1,255 @@
+// The global scope of a Worker.
+// @ts-check
+
+import { core } from "ext:core/mod.js";
+import { op_crypto_timing_safe_equal } from "ext:core/ops";
+import { consoleMethods, logException } from "./console.js";
+import { currentEvent, forbidAtGlobalScope } from "./context.js";
+import { fetch } from "./calls.js";
+import { Headers, Request, Response } from "./http.js";
+import { WebSocketRequestResponsePair } from "./state.js";
+import { FixedLengthStream, IdentityTransformStream } from "./streams.js";
+import { WebSocket, WebSocketPair } from "./websocket.js";
+import * as web from "./web.js";
+
+/** Most timers that may be active at once. */
+const TIMERS_MAX = 10_000;
+let activeTimers = 0;
+
+/** @param {any} callback @param {any} delay @param {any[]} args @param {boolean} repeat */
+function startTimer(callback, delay, args, repeat) {
+  forbidAtGlobalScope();
+  if (typeof callback !== "function") throw new TypeError(`Failed to execute '${repeat ? "setInterval" : "setTimeout"}': parameter 1 is not of type 'Function'.`);
+  if (activeTimers >= TIMERS_MAX) {
+    throw new web.domException.DOMException("You have exceeded the number of active timeouts you may set. max active timeouts: 10000", "QuotaExceededError");
+  }
+  const cell = currentEvent()?.cell ?? null;
+  let id = 0;
+  const run = () => {
+    const fire = () => {
+      if (!running.has(id)) return;
+      if (!repeat) forgetTimer(id);
+      callback(...args);
+    };
+    if (cell === null) fire();
+    else cell.deliver(fire);
+  };
+  const milliseconds = Math.min(Math.max(Number(delay) || 0, 0), 0x7fffffff);
+  id = repeat ? web.timers.setInterval(run, milliseconds) : web.timers.setTimeout(run, milliseconds);
+  activeTimers++;
+  running.set(id, cell);
+  cell?.timers.add(id);
+  return id;
+}
+
+const running = new Map();
+
+/** @param {number} id */
+function forgetTimer(id) {
+  if (!running.has(id)) return;
+  running.get(id)?.timers.delete(id);
+  running.delete(id);
+  activeTimers--;
+}
+
+/** @param {any} [id] */
+function clearTimer(id) {
+  if (id === undefined || id === null) return;
+  id = Number(id);
+  forgetTimer(id);
+  web.timers.clearTimeout(id);
+}
+
+function setTimeout(/** @type {any} */ callback, /** @type {any} */ delay, /** @type {any[]} */ ...args) {
+  return startTimer(callback, delay, args, false);
+}
+function setInterval(/** @type {any} */ callback, /** @type {any} */ delay, /** @type {any[]} */ ...args) {
+  return startTimer(callback, delay, args, true);
+}
+function clearTimeout(/** @type {any} */ id) {
+  clearTimer(id);
+}
+function clearInterval(/** @type {any} */ id) {
+  clearTimer(id);
+}
+
+const scheduler = {
+  /** @param {number} delay @param {{ signal?: AbortSignal }} [options] */
+  wait(delay, options) {
+    return new Promise((resolve, reject) => {
+      const signal = options?.signal;
+      if (signal?.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      const id = startTimer(() => resolve(undefined), delay, [], false);
+      signal?.addEventListener("abort", () => {
+        clearTimer(id);
+        reject(signal.reason);
+      });
+    });
+  },
+};
+
+const navigator = Object.freeze({
+  userAgent: "Cloudflare-Workers",
+  language: "en",
+  languages: Object.freeze(["en"]),
+  hardwareConcurrency: 1,
+  platform: "Linux x86_64",
+  /** @param {string} url @param {any} body */
+  sendBeacon(url, body) {
+    fetch(url, { method: "POST", body }).catch(() => {});
+    return true;
+  },
+});
+
+/** The `caches` of this version: present, and loud about what it lacks. */
+class CacheStorage {
+  get default() {
+    throw new Error("The Cache API (caches.default) is not supported by this version of celld.");
+  }
+  async open() {
+    throw new Error("The Cache API (caches.open) is not supported by this version of celld.");
+  }
+}
+
+/** @type {any} */
+let cryptoObject = null;
+
+function getCrypto() {
+  if (cryptoObject === null) {
+    cryptoObject = web.cryptoApi.crypto;
+    for (const name of ["getRandomValues", "randomUUID"]) {
+      const method = cryptoObject[name];
+      Object.defineProperty(cryptoObject, name, {
+        value: (/** @type {any[]} */ ...args) => {
+          forbidAtGlobalScope();
+          return method.apply(cryptoObject, args);
+        },
+        writable: true,
+        enumerable: true,
+        configurable: true,
+      });
+    }
+    Object.defineProperty(Object.getPrototypeOf(cryptoObject.subtle), "timingSafeEqual", {
+      value: function timingSafeEqual(/** @type {any} */ left, /** @type {any} */ right) {
+        const a = asBytes(left);
+        const b = asBytes(right);
+        if (a.byteLength !== b.byteLength) throw new TypeError("Input buffers must have the same byte length");
+        return op_crypto_timing_safe_equal(a, b);
+      },
+      writable: true,
+      enumerable: true,
+      configurable: true,
+    });
+  }
+  return cryptoObject;
+}
+
+/** @param {any} value */
+function asBytes(value) {
+  if (value instanceof ArrayBuffer) return new Uint8Array(value);
+  if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+  throw new TypeError("Failed to execute 'timingSafeEqual': parameter is not of type 'ArrayBuffer or ArrayBufferView'.");
+}
+
+/** @param {any} error */
+function reportError(error) {
+  const report = new web.event.ErrorEvent("error", { cancelable: true, message: String(error?.message ?? error), error });
+  if (/** @type {any} */ (globalThis).dispatchEvent(report)) logException(error, "Uncaught ");
+}
+
+/** @param {any} value */
+const hidden = (value) => ({ value, writable: true, enumerable: false, configurable: true });
+/** @param {() => any} get */
+const lazy = (get) => ({ get, enumerable: true, configurable: true });
+
+const { event, file, streams, encoding, compression, url, urlPattern, abort, domException, formData, messagePort, cryptoApi, performanceApi, base64, clone } = web;
+
+/** Everything that a script finds on the global object beside the language itself. */
+const members = {
+  AbortController: hidden(abort.AbortController),
+  AbortSignal: hidden(abort.AbortSignal),
+  Blob: hidden(file.Blob),
+  ByteLengthQueuingStrategy: hidden(streams.ByteLengthQueuingStrategy),
+  CloseEvent: hidden(event.CloseEvent),
+  CompressionStream: hidden(compression.CompressionStream),
+  CountQueuingStrategy: hidden(streams.CountQueuingStrategy),
+  Crypto: hidden(cryptoApi.Crypto),
+  CryptoKey: hidden(cryptoApi.CryptoKey),
+  CustomEvent: hidden(event.CustomEvent),
+  DOMException: hidden(domException.DOMException),
+  DecompressionStream: hidden(compression.DecompressionStream),
+  ErrorEvent: hidden(event.ErrorEvent),
+  Event: hidden(event.Event),
+  EventTarget: hidden(event.EventTarget),
+  File: hidden(file.File),
+  FixedLengthStream: hidden(FixedLengthStream),
+  FormData: hidden(formData.FormData),
+  Headers: hidden(Headers),
+  IdentityTransformStream: hidden(IdentityTransformStream),
+  MessageChannel: hidden(messagePort.MessageChannel),
+  MessageEvent: hidden(event.MessageEvent),
+  MessagePort: hidden(messagePort.MessagePort),
+  Performance: hidden(performanceApi.Performance),
+  PromiseRejectionEvent: hidden(event.PromiseRejectionEvent),
+  ReadableByteStreamController: hidden(streams.ReadableByteStreamController),
+  ReadableStream: hidden(streams.ReadableStream),
+  ReadableStreamBYOBReader: hidden(streams.ReadableStreamBYOBReader),
+  ReadableStreamBYOBRequest: hidden(streams.ReadableStreamBYOBRequest),
+  ReadableStreamDefaultController: hidden(streams.ReadableStreamDefaultController),
+  ReadableStreamDefaultReader: hidden(streams.ReadableStreamDefaultReader),
+  Request: hidden(Request),
+  Response: hidden(Response),
+  SubtleCrypto: hidden(cryptoApi.SubtleCrypto),
+  TextDecoder: hidden(encoding.TextDecoder),
+  TextDecoderStream: hidden(encoding.TextDecoderStream),
+  TextEncoder: hidden(encoding.TextEncoder),
+  TextEncoderStream: hidden(encoding.TextEncoderStream),
+  TransformStream: hidden(streams.TransformStream),
+  TransformStreamDefaultController: hidden(streams.TransformStreamDefaultController),
+  URL: hidden(url.URL),
+  URLPattern: hidden(urlPattern.URLPattern),
+  URLSearchParams: hidden(url.URLSearchParams),
+  WebSocket: hidden(WebSocket),
+  WebSocketPair: hidden(WebSocketPair),
+  WebSocketRequestResponsePair: hidden(WebSocketRequestResponsePair),
+  WritableStream: hidden(streams.WritableStream),
+  WritableStreamDefaultController: hidden(streams.WritableStreamDefaultController),
+  WritableStreamDefaultWriter: hidden(streams.WritableStreamDefaultWriter),
+  atob: hidden(base64.atob),
+  btoa: hidden(base64.btoa),
+  caches: hidden(new CacheStorage()),
+  clearInterval: hidden(clearInterval),
+  clearTimeout: hidden(clearTimeout),
+  crypto: lazy(getCrypto),
+  fetch: hidden(fetch),
+  navigator: hidden(navigator),
+  performance: lazy(() => performanceApi.performance),
+  reportError: hidden(reportError),
+  scheduler: hidden(scheduler),
+  self: lazy(() => globalThis),
+  setInterval: hidden(setInterval),
+  setTimeout: hidden(setTimeout),
+  structuredClone: hidden(clone.structuredClone),
+};
+
+/** Fills the global object; runs once, when the snapshot is made. */
+export function installGlobals() {
+  Object.defineProperties(globalThis, members);
+  Object.setPrototypeOf(globalThis, Object.create(event.EventTarget.prototype));
+  event.setEventTargetData(globalThis);
+  event.saveGlobalThisReference(globalThis);
+  globalThis.console = /** @type {any} */ (Object.assign(Object.create({}), consoleMethods));
+  Object.defineProperty(globalThis, "console", { enumerable: false });
+}
+
+/** @param {string[]} enabled names of compatibility flags in force */
+export function installCompatibility(enabled) {
+  const flags = /** @type {Record<string, boolean>} */ ({});
+  for (const flag of enabled) flags[flag] = true;
+  Object.defineProperty(globalThis, "Cloudflare", hidden(Object.freeze({ compatibilityFlags: Object.freeze(flags) })));
+}
+
+core.setReportExceptionCallback?.((/** @type {unknown} */ error) => reportError(error));

@@ -1,0 +1,358 @@
+// Request and Response as Workers know them, on top of the standard classes.
+// @ts-check
+
+import { bodyFromHost, bodyToHost } from "./bodies.js";
+import { headers as headersApi, request as requestApi, response as responseApi, url as urlApi } from "./web.js";
+import { WebSocket, socketFromHost, socketToHost } from "./websocket.js";
+
+const { Request: BaseRequest, fromInnerRequest, newInnerRequest, toInnerRequest } = requestApi;
+const { Response: BaseResponse, fromInnerResponse, newInnerResponse, toInnerResponse, getInnerResponse } = responseApi;
+const { Headers, headersFromHeaderList } = headersApi;
+const { URL } = urlApi;
+
+/** @param {string[]} flat names and values in turn */
+function toPairs(flat) {
+  const pairs = [];
+  for (let i = 0; i < flat.length; i += 2) pairs.push([flat[i], flat[i + 1]]);
+  return pairs;
+}
+
+/** @param {[string, string][]} pairs */
+function toFlat(pairs) {
+  const flat = [];
+  for (const pair of pairs) flat.push(pair[0], pair[1]);
+  return flat;
+}
+
+const REDIRECT_MODES = new Set(["follow", "manual"]);
+const CACHE_MODES = new Set(["no-store", "no-cache"]);
+
+/** @param {any} init */
+function checkRequestInit(init) {
+  if (init === undefined || init === null || typeof init !== "object") return;
+  const { redirect, cache } = init;
+  if (redirect !== undefined && !REDIRECT_MODES.has(redirect)) {
+    throw new TypeError(`Invalid redirect value, must be one of "follow" or "manual" ("error" won't be implemented since it does not make sense at the edge; use "manual" and check the response status code).`);
+  }
+  if (cache !== undefined && !CACHE_MODES.has(cache)) {
+    throw new TypeError(`Unsupported cache mode: ${cache}`);
+  }
+}
+
+/**
+ * The global `Request`. It shares its prototype with the standard class, so that instances made
+ * either way are the same to scripts.
+ * @param {any} input
+ * @param {any} init
+ */
+export function Request(input, init) {
+  if (new.target === undefined) throw new TypeError("Failed to construct 'Request': Please use the 'new' operator, this object constructor cannot be called as a function.");
+  checkRequestInit(init);
+  // A Request may stand in for the init dictionary; `cache` and the like would not survive there.
+  let standard = init;
+  if (init !== null && typeof init === "object") {
+    standard = init instanceof BaseRequest ? requestAsInit(init) : init.cache === undefined ? init : { ...init, cache: "no-store" };
+  }
+  const request = Reflect.construct(BaseRequest, [input, standard ?? undefined], new.target === Request ? BaseRequest : new.target);
+  const inner = toInnerRequest(request);
+  if (input instanceof BaseRequest) {
+    const source = toInnerRequest(input);
+    inner.cf = source.cf;
+    inner.cacheRequested = source.cacheRequested;
+  }
+  if (init !== null && typeof init === "object") {
+    if (init instanceof BaseRequest) inner.cf = toInnerRequest(init).cf ?? inner.cf;
+    else if (init.cf !== undefined) inner.cf = init.cf;
+    if (init.cache !== undefined && !(init instanceof BaseRequest)) inner.cacheRequested = init.cache;
+  }
+  return request;
+}
+
+/** @param {any} request */
+function requestAsInit(request) {
+  return {
+    method: request.method,
+    headers: request.headers,
+    body: request.body,
+    redirect: request.redirect,
+    signal: request.signal,
+  };
+}
+
+Request.prototype = BaseRequest.prototype;
+Object.defineProperty(Request, "length", { value: 1 });
+Object.defineProperty(BaseRequest.prototype, "constructor", { value: Request, writable: true, configurable: true, enumerable: false });
+
+const requestClone = BaseRequest.prototype.clone;
+Object.defineProperties(BaseRequest.prototype, {
+  cf: {
+    get() {
+      const inner = toInnerRequest(this);
+      // Parsed on first use: most handlers never look.
+      if (typeof inner.cf === "string") inner.cf = JSON.parse(inner.cf);
+      return inner.cf;
+    },
+    enumerable: true,
+    configurable: true,
+  },
+  fetcher: { get: () => null, enumerable: true, configurable: true },
+  cache: {
+    get() {
+      return toInnerRequest(this).cacheRequested;
+    },
+    enumerable: true,
+    configurable: true,
+  },
+  clone: {
+    value: function clone() {
+      const copy = requestClone.call(this);
+      const inner = toInnerRequest(copy);
+      inner.cf = toInnerRequest(this).cf;
+      inner.cacheRequested = toInnerRequest(this).cacheRequested;
+      return copy;
+    },
+    writable: true,
+    enumerable: true,
+    configurable: true,
+  },
+});
+// Members of the standard that Workers do not have.
+for (const name of ["credentials", "mode", "referrer", "referrerPolicy", "destination", "isHistoryNavigation", "duplex", "priority"]) {
+  Reflect.deleteProperty(BaseRequest.prototype, name);
+}
+
+/**
+ * The global `Response`; see `Request` about its prototype.
+ * @param {any} body
+ * @param {any} init
+ */
+export function Response(body, init) {
+  if (new.target === undefined) throw new TypeError("Failed to construct 'Response': Please use the 'new' operator, this object constructor cannot be called as a function.");
+  let webSocket = null;
+  let standard = init;
+  if (init !== null && typeof init === "object") {
+    webSocket = init.webSocket ?? null;
+    if (init instanceof BaseResponse) standard = { status: init.status, statusText: init.statusText, headers: init.headers };
+    const status = standard.status;
+    if (webSocket !== null) {
+      if (!(webSocket instanceof WebSocket)) throw new TypeError("Failed to construct 'Response': member 'webSocket' is not of type 'WebSocket'.");
+      if (status !== undefined && Number(status) !== 101) throw new RangeError("Responses with a WebSocket must have status code 101.");
+      if (status === undefined) standard = { ...standard, status: 101 };
+      if (body !== null && body !== undefined) throw new TypeError("Response with null body status (101, 204, 205, or 304) cannot have a body.");
+    } else if (status !== undefined && Number(status) === 101) {
+      throw new RangeError("Responses may only be constructed with status codes in the range 200 to 599, inclusive.");
+    }
+    if (init.encodeBody !== undefined && init.encodeBody !== "manual" && init.encodeBody !== "automatic") {
+      throw new TypeError(`encodeBody: unexpected value: ${init.encodeBody}`);
+    }
+  }
+  const response = Reflect.construct(BaseResponse, [body, standard], new.target === Response ? BaseResponse : new.target);
+  const inner = getInnerResponse(response);
+  if (webSocket !== null) inner.webSocket = webSocket;
+  if (init !== null && typeof init === "object") {
+    if (init.cf !== undefined) inner.cf = init.cf;
+    if (init.encodeBody === "manual") inner.encodeManually = true;
+  }
+  return response;
+}
+
+Response.prototype = BaseResponse.prototype;
+Object.defineProperty(Response, "length", { value: 0 });
+Object.defineProperty(BaseResponse.prototype, "constructor", { value: Response, writable: true, configurable: true, enumerable: false });
+for (const name of ["json", "error"]) {
+  Object.defineProperty(Response, name, { value: BaseResponse[name], writable: true, enumerable: true, configurable: true });
+}
+Object.defineProperty(Response, "redirect", {
+  value: function redirect(/** @type {any} */ location, status = 302) {
+    try {
+      new URL(String(location));
+    } catch {
+      throw new TypeError(`Unable to parse URL: ${location}`);
+    }
+    return BaseResponse.redirect(location, status);
+  },
+  writable: true,
+  enumerable: true,
+  configurable: true,
+});
+
+const responseClone = BaseResponse.prototype.clone;
+Object.defineProperties(BaseResponse.prototype, {
+  webSocket: {
+    get() {
+      return getInnerResponse(this).webSocket ?? null;
+    },
+    enumerable: true,
+    configurable: true,
+  },
+  cf: {
+    get() {
+      return getInnerResponse(this).cf;
+    },
+    enumerable: true,
+    configurable: true,
+  },
+  clone: {
+    value: function clone() {
+      if (getInnerResponse(this).webSocket) throw new TypeError("Cannot clone a response to a WebSocket handshake.");
+      const copy = responseClone.call(this);
+      const inner = getInnerResponse(copy);
+      inner.cf = getInnerResponse(this).cf;
+      inner.encodeManually = getInnerResponse(this).encodeManually;
+      return copy;
+    },
+    writable: true,
+    enumerable: true,
+    configurable: true,
+  },
+});
+
+// Workers-only reading of every value of a header.
+Object.defineProperty(Headers.prototype, "getAll", {
+  value: function getAll(/** @type {string} */ name) {
+    if (String(name).toLowerCase() !== "set-cookie") {
+      throw new TypeError(`getAll() can only be used with the header name "Set-Cookie".`);
+    }
+    return this.getSetCookie();
+  },
+  writable: true,
+  enumerable: true,
+  configurable: true,
+});
+export { Headers, headersFromHeaderList };
+
+/**
+ * A request as the host describes it.
+ * @typedef {object} WireRequest
+ * @property {string} method
+ * @property {string} url
+ * @property {string[]} headers
+ * @property {Uint8Array | null} bytes
+ * @property {number} rid
+ * @property {number} length
+ * @property {string | null} cf
+ */
+
+/** @param {WireRequest} wire */
+export function requestFromHost(wire) {
+  const inner = newInnerRequest(wire.method, wire.url, () => toPairs(wire.headers), bodyFromHost(wire.bytes, wire.rid, wire.length), false);
+  // An incoming request is handed on as it came: redirects are the caller's business.
+  inner.redirectMode = "manual";
+  inner.cf = wire.cf === null ? undefined : wire.cf;
+  return fromInnerRequest(inner, "immutable");
+}
+
+/**
+ * A request in the form that the host's call operations take.
+ * @param {any} request
+ */
+export function requestToHost(request) {
+  const inner = toInnerRequest(request);
+  // `request.headers` may hold changes that the lazily built list does not.
+  const headers = toFlat(headersApi.headerListFromHeaders(request.headers));
+  const body = bodyToHost(inner.body);
+  return {
+    method: inner.method,
+    url: inner.currentUrl(),
+    headers,
+    body,
+    cf: inner.cf === undefined ? null : typeof inner.cf === "string" ? inner.cf : JSON.stringify(inner.cf),
+    websocket: (request.headers.get("upgrade") ?? "").toLowerCase() === "websocket",
+    manual: inner.redirectMode === "manual",
+    // The cached signal only: reading `signal` would create one for every request.
+    signal: request.signal,
+  };
+}
+
+/**
+ * An answer as the host describes it: status, headers, whole body, body channel, declared length,
+ * socket, final URL.
+ * @typedef {[number, string[], Uint8Array | null, number, number, number, string | null]} WireResponse
+ */
+
+/** @param {WireResponse} wire */
+export function responseFromHost(wire) {
+  const [status, headers, bytes, rid, length, socket, finalUrl] = wire;
+  const inner = newInnerResponse(status, reasonPhrase(status));
+  inner.headerList = toPairs(headers);
+  if (finalUrl !== null) inner.urlList = [finalUrl];
+  inner.body = bodyFromHost(bytes, rid, length);
+  if (socket !== 0) inner.webSocket = socketFromHost(socket);
+  return fromInnerResponse(inner, "immutable");
+}
+
+/**
+ * Takes an answer apart for the host.
+ * @param {any} response
+ */
+export function responseToHost(response) {
+  if (!(response instanceof BaseResponse)) {
+    throw new TypeError("Incorrect type for Promise: the Promise did not resolve to 'Response'.");
+  }
+  const inner = toInnerResponse(response);
+  if (inner.type === "error") throw new TypeError("Return value from serve handler must not be an error response.");
+  const socket = inner.webSocket ? socketToHost(inner.webSocket) : 0;
+  return {
+    status: inner.status,
+    headers: toFlat(inner.headerList),
+    body: bodyToHost(inner.body),
+    socket,
+    encoded: inner.encodeManually === true,
+  };
+}
+
+const REASONS = /** @type {Record<number, string>} */ ({
+  101: "Switching Protocols",
+  200: "OK",
+  201: "Created",
+  202: "Accepted",
+  203: "Non-Authoritative Information",
+  204: "No Content",
+  205: "Reset Content",
+  206: "Partial Content",
+  300: "Multiple Choices",
+  301: "Moved Permanently",
+  302: "Found",
+  303: "See Other",
+  304: "Not Modified",
+  307: "Temporary Redirect",
+  308: "Permanent Redirect",
+  400: "Bad Request",
+  401: "Unauthorized",
+  402: "Payment Required",
+  403: "Forbidden",
+  404: "Not Found",
+  405: "Method Not Allowed",
+  406: "Not Acceptable",
+  407: "Proxy Authentication Required",
+  408: "Request Timeout",
+  409: "Conflict",
+  410: "Gone",
+  411: "Length Required",
+  412: "Precondition Failed",
+  413: "Payload Too Large",
+  414: "URI Too Long",
+  415: "Unsupported Media Type",
+  416: "Range Not Satisfiable",
+  417: "Expectation Failed",
+  418: "I'm a teapot",
+  421: "Misdirected Request",
+  422: "Unprocessable Entity",
+  425: "Too Early",
+  426: "Upgrade Required",
+  428: "Precondition Required",
+  429: "Too Many Requests",
+  431: "Request Header Fields Too Large",
+  451: "Unavailable For Legal Reasons",
+  500: "Internal Server Error",
+  501: "Not Implemented",
+  502: "Bad Gateway",
+  503: "Service Unavailable",
+  504: "Gateway Timeout",
+  505: "HTTP Version Not Supported",
+});
+
+/** @param {number} status */
+function reasonPhrase(status) {
+  return REASONS[status] ?? "";
+}

@@ -1,0 +1,173 @@
+// `ctx.storage.sql`.
+// @ts-check
+
+import { op_sql_close, op_sql_counts, op_sql_exec, op_sql_next, op_sql_size } from "ext:core/ops";
+
+/** @typedef {import("./cell.js").Cell} Cell */
+
+/** Rows fetched per visit to the database after the first batch. */
+const BATCH_ROWS = 128;
+
+/** @param {unknown} value */
+function checkBinding(value) {
+  if (value === null || typeof value === "number" || typeof value === "string") return value;
+  if (value === undefined) return null;
+  if (value instanceof ArrayBuffer) return new Uint8Array(value);
+  if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+  if (typeof value === "boolean") return String(value);
+  if (typeof value === "bigint") throw new TypeError("Cannot convert a BigInt value to a number");
+  return String(value);
+}
+
+const open = new FinalizationRegistry((/** @type {{ slot: number, id: number }} */ held) => op_sql_close(held.slot, held.id));
+
+/** A live cursor: rows are fetched as they are asked for. */
+export class SqlStorageCursor {
+  #cell;
+  #id;
+  #columns;
+  /** Values of fetched rows, row after row. */
+  #rows;
+  #position = 0;
+  #counts = /** @type {[number, number] | null} */ (null);
+
+  /**
+   * @param {Cell} cell
+   * @param {number} id 0 when all rows are here
+   * @param {string[]} columns
+   * @param {unknown[]} rows
+   * @param {[number, number]} counts
+   */
+  constructor(cell, id, columns, rows, counts) {
+    this.#cell = cell;
+    this.#id = id;
+    this.#columns = columns;
+    this.#rows = rows;
+    if (id === 0) this.#counts = counts;
+    else open.register(this, { slot: cell.slot, id }, this);
+  }
+
+  /** Makes sure that a row is at hand; false at the end. */
+  #fetch() {
+    if (this.#position < this.#rows.length) return true;
+    if (this.#id === 0) return false;
+    this.#cell.check();
+    const [rows, done, read, written] = op_sql_next(this.#cell.slot, this.#id, BATCH_ROWS);
+    this.#rows = rows;
+    this.#position = 0;
+    if (done) {
+      this.#id = 0;
+      this.#counts = [read, written];
+      open.unregister(this);
+    }
+    return rows.length > 0;
+  }
+
+  /** @returns {any[] | null} */
+  #nextRaw() {
+    if (!this.#fetch()) return null;
+    const width = this.#columns.length;
+    const row = this.#rows.slice(this.#position, this.#position + width);
+    this.#position += width;
+    return row;
+  }
+
+  /** @returns {Record<string, any> | null} */
+  #nextObject() {
+    if (!this.#fetch()) return null;
+    const row = /** @type {Record<string, any>} */ ({});
+    const columns = this.#columns;
+    for (let i = 0; i < columns.length; i++) row[columns[i]] = this.#rows[this.#position + i];
+    this.#position += columns.length;
+    return row;
+  }
+
+  next() {
+    const value = this.#nextObject();
+    return value === null ? { done: true, value: undefined } : { done: false, value };
+  }
+
+  toArray() {
+    const rows = [];
+    for (let row = this.#nextObject(); row !== null; row = this.#nextObject()) rows.push(row);
+    return rows;
+  }
+
+  one() {
+    const row = this.#nextObject();
+    if (row === null) throw new Error("Expected exactly one result from SQL query, but got no results.");
+    if (this.#fetch()) throw new Error("Expected exactly one result from SQL query, but got multiple results.");
+    return row;
+  }
+
+  raw() {
+    const nextRaw = () => this.#nextRaw();
+    const iterator = /** @type {any} */ (
+      (function* () {
+        for (let row = nextRaw(); row !== null; row = nextRaw()) yield row;
+      })()
+    );
+    iterator.toArray = () => Array.from(iterator);
+    return iterator;
+  }
+
+  get columnNames() {
+    return [...this.#columns];
+  }
+
+  get rowsRead() {
+    return this.#count(0);
+  }
+
+  get rowsWritten() {
+    return this.#count(1);
+  }
+
+  /** @param {0 | 1} which */
+  #count(which) {
+    return (this.#counts ?? op_sql_counts(this.#cell.slot, this.#id))[which];
+  }
+
+  *[Symbol.iterator]() {
+    for (let row = this.#nextObject(); row !== null; row = this.#nextObject()) yield row;
+  }
+}
+
+/** Kept for scripts that test for it; statements are made by `exec`. */
+export class SqlStorageStatement {
+  constructor() {
+    throw new TypeError("Illegal constructor");
+  }
+}
+
+export class SqlStorage {
+  #cell;
+
+  /** @param {Cell} cell */
+  constructor(cell) {
+    this.#cell = cell;
+  }
+
+  get Cursor() {
+    return SqlStorageCursor;
+  }
+
+  get Statement() {
+    return SqlStorageStatement;
+  }
+
+  /**
+   * @param {string} query
+   * @param {unknown[]} bindings
+   */
+  exec(query, ...bindings) {
+    this.#cell.check();
+    const [id, columns, rows, read, written] = op_sql_exec(this.#cell.slot, String(query), bindings.map(checkBinding));
+    return new SqlStorageCursor(this.#cell, id, columns, rows, [read, written]);
+  }
+
+  get databaseSize() {
+    this.#cell.check();
+    return op_sql_size(this.#cell.slot);
+  }
+}
