@@ -78,7 +78,10 @@ const FIXED: [&str; 10] = [
 pub(crate) struct Open {
     pub conn: Rc<Handle>,
     fixed: [Option<Stmt>; FIXED.len()],
+    /// Statements of the script.
     pub cache: StatementCache,
+    /// Statements of the engine. Apart, so that no text of a script can find one.
+    pub trusted_cache: StatementCache,
     pub indexes: Indexes,
     /// WAL frames that are in segments already.
     captured_frames: u32,
@@ -91,7 +94,7 @@ pub(crate) struct Open {
 pub struct CellDb {
     path: PathBuf,
     pub(crate) options: OpenOptions,
-    pub(crate) open: Option<Open>,
+    pub(crate) open: Option<Box<Open>>,
     pub(crate) cursors: Cursors,
     txid: Txid,
     chain: Chain,
@@ -201,13 +204,14 @@ impl CellDb {
                 let value = value.replace('\'', "''");
                 conn.run_trusted(&format!("PRAGMA {name}='{value}'"))?;
             }
-            self.open = Some(Open {
+            self.open = Some(Box::new(Open {
                 conn,
                 fixed: Default::default(),
                 cache: StatementCache::default(),
+                trusted_cache: StatementCache::default(),
                 indexes: Indexes::default(),
                 captured_frames: 0,
-            });
+            }));
         }
         Ok(self.open.as_mut().expect("it was opened above"))
     }
@@ -307,10 +311,18 @@ impl CellDb {
         }
         let txid = self.txid.next();
         let first = self.txid == Txid::new(0);
+        let limit_bytes = self.options.commit_max_bytes;
         let open = self.opened()?;
         let frames = open.conn.hooks.wal_frames.get();
         if frames == open.captured_frames {
             return Ok(None);
+        }
+        let bytes = u64::from(frames - open.captured_frames) * PAGE as u64;
+        if bytes > limit_bytes {
+            return Err(StorageError::CommitTooLarge {
+                limit_bytes,
+                size_bytes: bytes,
+            });
         }
         let mut pages = capture::read_frames(&open.conn, open.captured_frames, frames, txid)?;
         open.captured_frames = frames;
@@ -338,13 +350,20 @@ impl CellDb {
         }))
     }
 
+    /// Empties the WAL when it is large. Open cursors prevent that; when it is very large, they
+    /// are ended, because the log of a cell must not grow as long as a script forgets a cursor.
     fn checkpoint_if_large(&mut self) -> Result<(), StorageError> {
-        let limit = self.options.wal_checkpoint_bytes;
+        let Some(open) = &self.open else {
+            return Ok(());
+        };
+        let bytes = u64::from(open.captured_frames) * PAGE as u64;
+        if bytes > self.options.wal_max_bytes {
+            self.cursors.end_live(CursorEnd::TooOld);
+        }
         let Some(open) = &mut self.open else {
             return Ok(());
         };
-        let large = u64::from(open.captured_frames) * PAGE as u64 > limit;
-        if large && open.conn.checkpoint()? {
+        if bytes > self.options.wal_checkpoint_bytes && open.conn.checkpoint()? {
             open.captured_frames = 0;
             open.conn.hooks.wal_frames.set(0);
         }
@@ -495,6 +514,7 @@ impl CellDb {
             return Ok(());
         };
         open.cache.clear();
+        open.trusted_cache.clear();
         open.fixed = Default::default();
         self.progress = open.conn.take_progress();
         // Closing moves the WAL into the file. Doing it here shows the error if that fails.

@@ -1,6 +1,6 @@
 //! One SQLite connection: opening, limits, the authorizer, interrupts, and raw reads of the WAL.
 //!
-//! Together with [`crate::stmt`] this is the only module that calls SQLite. A connection lives
+//! Together with [`crate::stmt`] and [`crate::math`] this is the only module that calls SQLite. A connection lives
 //! until its last statement is gone ([`Handle`] is shared by reference count), so no order of
 //! drops can leave a statement behind without its connection.
 
@@ -16,6 +16,7 @@ use rusqlite::ffi;
 
 use crate::authorizer::{Action, MODULES, Traits};
 use crate::error::{SqlError, StorageError, extended_name, primary_name};
+use crate::math;
 use crate::options::OpenOptions;
 
 /// Called every so many virtual-machine steps; `true` stops the statement.
@@ -180,6 +181,7 @@ impl Handle {
             ] {
                 ffi::sqlite3_db_config(self.db, verb, on as c_int, none);
             }
+            math::register(self.db);
             ffi::sqlite3_drop_modules(self.db, keep.as_mut_ptr());
             ffi::sqlite3_set_authorizer(self.db, Some(on_authorize), hooks);
             ffi::sqlite3_wal_hook(self.db, Some(on_wal_commit), hooks);

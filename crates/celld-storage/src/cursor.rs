@@ -94,6 +94,12 @@ pub(crate) struct Cursor {
     pub counts: Counts,
 }
 
+impl Cursor {
+    fn is_live(&self) -> bool {
+        matches!(self.source, Source::Live { .. })
+    }
+}
+
 /// The cell's cursors.
 #[derive(Default)]
 pub(crate) struct Cursors {
@@ -109,6 +115,8 @@ pub(crate) enum CursorEnd {
     Closed,
     /// `deleteAll()` took its data away.
     Deleted,
+    /// It kept the WAL from being emptied for too long.
+    TooOld,
 }
 
 #[derive(Default)]
@@ -122,17 +130,23 @@ struct Slot {
 impl Cursors {
     /// Number of open cursors that hold a running statement.
     pub fn live(&self) -> usize {
-        let live = |cursor: &Cursor| matches!(cursor.source, Source::Live { .. });
-        let slots = self.slots.iter();
-        slots
-            .filter(|slot| slot.cursor.as_ref().is_some_and(live))
-            .count()
+        let open = self.slots.iter().filter_map(|slot| slot.cursor.as_ref());
+        open.filter(|cursor| cursor.is_live()).count()
     }
 
     /// Ends all cursors.
     pub fn clear(&mut self, why: CursorEnd) {
         for index in 0..self.slots.len() {
             self.end(index, why);
+        }
+    }
+
+    /// Ends those that hold a running statement.
+    pub fn end_live(&mut self, why: CursorEnd) {
+        for index in 0..self.slots.len() {
+            if matches!(&self.slots[index].cursor, Some(cursor) if cursor.is_live()) {
+                self.end(index, why);
+            }
         }
     }
 
@@ -161,11 +175,11 @@ impl Cursors {
         };
         match &mut slot.cursor {
             Some(cursor) if slot.generation == id.generation() => Ok(cursor),
-            _ if slot.last_end == CursorEnd::Deleted
-                && slot.generation == next_generation(id.generation()) =>
-            {
-                Err(StorageError::CursorDeleted)
-            }
+            _ if slot.generation == next_generation(id.generation()) => Err(match slot.last_end {
+                CursorEnd::Closed => StorageError::CursorInvalid,
+                CursorEnd::Deleted => StorageError::CursorDeleted,
+                CursorEnd::TooOld => StorageError::CursorTooOld,
+            }),
             _ => Err(StorageError::CursorInvalid),
         }
     }

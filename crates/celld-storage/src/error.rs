@@ -6,7 +6,7 @@ use celld_core::Txid;
 
 /// A failure of a cell's storage.
 ///
-/// The texts of the variants up to [`StorageError::CursorDeleted`] reach scripts as
+/// The texts of the variants up to [`StorageError::CommitTooLarge`] reach scripts as
 /// `error.message` and are those that Workers scripts test for.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
@@ -79,6 +79,21 @@ pub enum StorageError {
     /// The cursor was open when `deleteAll()` removed its data.
     #[error("SQLite query was canceled because the database was deleted.")]
     CursorDeleted,
+    /// The cursor stayed open while much was committed.
+    #[error(
+        "SQL cursor was closed because it stayed open while much data was written: read its rows with toArray() before writing, or run the query again"
+    )]
+    CursorTooOld,
+    /// One commit changes more than can be logged at once. The cell must be reset.
+    #[error(
+        "a transaction changed {size_bytes} bytes of pages, more than the limit of {limit_bytes}: write in smaller steps, with an await between them"
+    )]
+    CommitTooLarge {
+        /// The limit.
+        limit_bytes: u64,
+        /// What it changed.
+        size_bytes: u64,
+    },
     /// Nested transactions must end in the reverse order of their beginning.
     #[error("nested transaction {depth} cannot end here: the innermost open one is {open}")]
     NestingOrder {
@@ -152,6 +167,7 @@ impl StorageError {
         match self {
             Self::Sql(error) => error.critical,
             Self::Poisoned { .. }
+            | Self::CommitTooLarge { .. }
             | Self::DamagedSnapshot { .. }
             | Self::DamagedSegment { .. }
             | Self::UnknownFormat { .. }

@@ -16,6 +16,7 @@ mod cursor;
 mod error;
 mod format;
 mod kv;
+mod math;
 mod options;
 #[doc(hidden)]
 pub mod sabotage;

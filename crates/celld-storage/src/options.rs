@@ -49,6 +49,11 @@ pub struct OpenOptions {
     pub statement_cache_max_count: usize,
     /// The WAL is moved into the database file after a commit that leaves it larger, in bytes.
     pub wal_checkpoint_bytes: u64,
+    /// Open cursors, which keep the WAL from being moved, end after a commit that leaves it
+    /// larger than this, in bytes.
+    pub wal_max_bytes: u64,
+    /// Most bytes of pages that one commit may change.
+    pub commit_max_bytes: u64,
     /// Most bytes of rows that a writing statement with RETURNING may return.
     pub returning_max_bytes: usize,
 }
@@ -76,6 +81,8 @@ impl Default for OpenOptions {
             statement_cache_max_bytes: 1 << 20,
             statement_cache_max_count: 64,
             wal_checkpoint_bytes: 1 << 20,
+            wal_max_bytes: 64 << 20,
+            commit_max_bytes: 256 << 20,
             returning_max_bytes: 32 << 20,
         }
     }

@@ -198,10 +198,8 @@ impl CellDb {
         sql: &'static str,
         bind: impl FnOnce(&mut Stmt) -> Result<(), SqlError>,
     ) -> Result<SqlOutcome, StorageError> {
-        // A script's statement with this text is refused when it is compiled, so that only
-        // trusted statements are ever kept under it.
         let open = self.opened()?;
-        let (text, mut stmt) = match open.cache.take(sql) {
+        let (text, mut stmt) = match open.trusted_cache.take(sql) {
             Some(found) => found,
             None => (sql.into(), Stmt::trusted(&open.conn, sql)?),
         };
@@ -259,7 +257,12 @@ impl CellDb {
             self.options.statement_cache_max_count,
         );
         if let (Some(text), Some(open)) = (text, &mut self.open) {
-            open.cache.put(text, stmt, bytes, count);
+            let cache = if stmt.trusted {
+                &mut open.trusted_cache
+            } else {
+                &mut open.cache
+            };
+            cache.put(text, stmt, bytes, count);
         }
     }
 

@@ -64,7 +64,8 @@ impl SqlText {
 pub(crate) struct Stmt {
     raw: *mut ffi::sqlite3_stmt,
     conn: Rc<Handle>,
-    trusted: bool,
+    /// One of the engine's own.
+    pub trusted: bool,
     columns: Option<(c_int, Arc<[String]>)>,
     pub traits: Traits,
 }

@@ -268,7 +268,7 @@ fn run(ops: &[Op], options: OpenOptions) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_history_restores_to_the_same_bytes(ops in proptest::collection::vec(op(), 1..120)) {

@@ -698,3 +698,115 @@ fn a_cached_star_select_follows_the_schema() {
         ["c", "b"]
     );
 }
+
+#[test]
+fn mathematical_functions_answer_as_sqlites_own() {
+    let mut cell = Cell::new();
+    let cases = [
+        ("pi()", SqlValue::Real(std::f64::consts::PI)),
+        ("sqrt(2.25)", SqlValue::Real(1.5)),
+        ("sqrt(-1)", SqlValue::Null),
+        ("pow(2, '10')", SqlValue::Real(1024.0)),
+        ("pow('x', 1)", SqlValue::Null),
+        ("ceil(2)", SqlValue::Integer(2)),
+        ("ceil(1.2)", SqlValue::Real(2.0)),
+        ("floor(-1.2)", SqlValue::Real(-2.0)),
+        ("trunc(-1.7)", SqlValue::Real(-1.0)),
+        ("ln(0)", SqlValue::Null),
+        ("log(100)", SqlValue::Real(2.0)),
+        ("log(2, 8)", SqlValue::Real(3.0)),
+        ("log2(8)", SqlValue::Real(3.0)),
+        ("mod(7, 4)", SqlValue::Real(3.0)),
+        ("atan2(0, 1)", SqlValue::Real(0.0)),
+        ("degrees(radians(90))", SqlValue::Real(90.0)),
+        ("sin(NULL)", SqlValue::Null),
+    ];
+    for (expression, value) in cases {
+        assert_eq!(
+            cell.run(&format!("select {expression}")).unwrap(),
+            [[value]],
+            "{expression}"
+        );
+    }
+    cell.run("create table m (x, y as (floor(x)) stored, check (abs(sin(x)) <= 1)); create index mi on m (floor(x))").unwrap();
+    cell.run("insert into m (x) values (2.5)").unwrap();
+    cell.commit();
+    cell.db.park().unwrap();
+    cell.run("insert into m (x) values (3.5)").unwrap();
+    assert_eq!(
+        cell.run("select y from m where floor(x) = 3.0").unwrap(),
+        [[SqlValue::Real(3.0)]]
+    );
+    assert_eq!(
+        cell.error("select sin()"),
+        "wrong number of arguments to function sin() at offset 7: SQLITE_ERROR"
+    );
+}
+
+#[test]
+fn a_script_cannot_borrow_the_engines_statements() {
+    let mut cell = Cell::new();
+    cell.db.kv_put("secret", b"1").unwrap();
+    cell.db
+        .kv_list(&celld_storage::ListOptions::default())
+        .unwrap();
+    let text = "SELECT key, value FROM _cf_KV WHERE key >= ?1 ORDER BY key LIMIT ?2";
+    let bindings = [SqlValue::Text(String::new()), SqlValue::Integer(9)];
+    let error = cell.run_with(text, &bindings).unwrap_err().to_string();
+    assert_eq!(error, "access to _cf_KV.key is prohibited: SQLITE_AUTH");
+}
+
+#[test]
+fn a_forgotten_cursor_does_not_let_the_wal_grow_for_ever() {
+    let mut cell = Cell::with(OpenOptions {
+        wal_checkpoint_bytes: 64 << 10,
+        wal_max_bytes: 512 << 10,
+        ..OpenOptions::default()
+    });
+    cell.run("create table u (x); insert into u values (1), (2), (3)")
+        .unwrap();
+    cell.commit();
+    let cursor = cell
+        .db
+        .sql_exec("select x from u", &[])
+        .unwrap()
+        .cursor
+        .unwrap();
+    for value in 0..100u8 {
+        cell.db.kv_put("k", &[value; 20_000]).unwrap();
+        cell.commit();
+    }
+    assert!(matches!(cell.next(cursor), Err(StorageError::CursorTooOld)));
+    let wal = std::fs::metadata(cell.dir.path().join("cell-wal"))
+        .unwrap()
+        .len();
+    assert!(wal < 1 << 20, "the WAL has {wal} bytes");
+}
+
+#[test]
+fn a_commit_beyond_the_limit_fails_and_resetting_the_cell_heals_it() {
+    let options = OpenOptions {
+        commit_max_bytes: 100_000,
+        ..OpenOptions::default()
+    };
+    let mut cell = Cell::with(options);
+    cell.db.kv_put("k", b"1").unwrap();
+    cell.commit();
+    cell.db.kv_put("k", &[0; 200_000]).unwrap();
+    let error = cell.db.commit().unwrap_err();
+    assert!(
+        matches!(error, StorageError::CommitTooLarge { .. }) && error.is_critical(),
+        "{error}"
+    );
+    cell.db.rollback().unwrap();
+    assert!(matches!(
+        cell.db.kv_put("k", b"2"),
+        Err(StorageError::Poisoned { .. })
+    ));
+    assert!(
+        cell.db.commit().is_err(),
+        "what was not captured must never count as committed"
+    );
+    let mut again = cell.restored(None);
+    assert_eq!(again.db.kv_get("k").unwrap(), Some(b"1".to_vec()));
+}
