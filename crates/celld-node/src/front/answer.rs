@@ -12,23 +12,49 @@ use super::coding::{ChunkReader, Coding};
 use super::upgrade::HANDSHAKE_FIELDS;
 use super::{ErrorDetail, edge, error_page, hop};
 
+const PLAIN: &str = "text/plain; charset=utf-8";
+
 /// What of a request shapes its answer.
 pub(super) struct Asked {
     pub(super) head_only: bool,
     pub(super) accept_encoding: Option<HeaderValue>,
-    pub(super) wants_html: bool,
+    pub(super) wants: Wants,
     pub(super) ray: HeaderValue,
     pub(super) errors: ErrorDetail,
+}
+
+/// The form in which a client wants to read an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wants {
+    Text,
+    Html,
+    Json,
+}
+
+impl Wants {
+    /// By `Accept`: browsers name HTML, programs that want JSON name that.
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let accept = headers
+            .get(header::ACCEPT)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
+        if accept.contains("text/html") {
+            Self::Html
+        } else if accept.contains("application/json") {
+            Self::Json
+        } else {
+            Self::Text
+        }
+    }
 }
 
 /// A short answer in plain text.
 pub(super) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<WireBody> {
     let mut response = Response::new(WireBody::whole(text.into()));
     *response.status_mut() = status;
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/plain; charset=utf-8"),
-    );
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(PLAIN));
     response
 }
 
@@ -133,18 +159,19 @@ pub(super) fn failure(error: &EventError, asked: &Asked) -> Response<WireBody> {
     };
     tracing::debug!(ray = ?asked.ray, %error, "request failed");
     let ray = asked.ray.to_str().unwrap_or_default();
-    let mut response = match asked.errors {
-        ErrorDetail::Hidden => plain(status, error_page::hidden(status, ray)),
-        ErrorDetail::Full if asked.wants_html => {
-            let mut page = plain(status, error_page::html(error, status, ray));
-            page.headers_mut().insert(
-                header::CONTENT_TYPE,
-                HeaderValue::from_static("text/html; charset=utf-8"),
-            );
-            page
-        }
-        ErrorDetail::Full => plain(status, error_page::text(error)),
+    let (content_type, text) = match (asked.errors, asked.wants) {
+        (ErrorDetail::Hidden, _) => (PLAIN, error_page::hidden(status, ray)),
+        (ErrorDetail::Full, Wants::Text) => (PLAIN, error_page::text(error)),
+        (ErrorDetail::Full, Wants::Html) => (
+            "text/html; charset=utf-8",
+            error_page::html(error, status, ray),
+        ),
+        (ErrorDetail::Full, Wants::Json) => ("application/json", error_page::json(error)),
     };
+    let mut response = plain(status, text);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     let headers = response.headers_mut();
     headers.insert(&edge::CF_RAY, asked.ray.clone());
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

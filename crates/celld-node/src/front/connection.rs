@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use celld_runtime::exchange::{Body, reply};
-use http::{HeaderMap, Method, Request, Response, StatusCode, Version, header};
+use http::{Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::admit::{Admitted, Refusal, admit};
-use super::answer::{self, Asked};
+use super::answer::{self, Asked, Wants};
 use super::body::WireBody;
 use super::bridge::BridgeConfig;
 use super::edge::Visitor;
@@ -307,7 +307,7 @@ async fn request_on(
             let asked = Asked {
                 head_only,
                 accept_encoding: admitted.accept_encoding.clone(),
-                wants_html: wants_html(&admitted.request.headers),
+                wants: Wants::of(&admitted.request.headers),
                 ray: admitted.ray.clone(),
                 errors: shared.config.errors,
             };
@@ -391,13 +391,6 @@ impl AccessLog {
             tracing::info!(target: "celld::access", %method, url, status, ms, "request");
         }
     }
-}
-
-fn wants_html(headers: &HeaderMap) -> bool {
-    headers
-        .get(header::ACCEPT)
-        .and_then(|value| value.to_str().ok())
-        .is_some_and(|text| text.contains("text/html"))
 }
 
 /// Paths below `/.well-known/celld/` are the platform's own.

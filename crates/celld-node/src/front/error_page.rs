@@ -22,6 +22,13 @@ pub(super) fn text(error: &EventError) -> String {
     text
 }
 
+/// For the developer's programs.
+pub(super) fn json(error: &EventError) -> String {
+    let stack: Vec<&str> = stack_lines(error).map(str::trim).collect();
+    let error = serde_json::json!({ "name": error.name, "message": error.message, "stack": stack });
+    format!("{}\n", serde_json::json!({ "error": error }))
+}
+
 /// For the developer's browser.
 pub(super) fn html(error: &EventError, status: StatusCode, ray: &str) -> String {
     let mut stack = String::new();

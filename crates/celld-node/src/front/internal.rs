@@ -30,6 +30,9 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Shortest token that is worth checking.
 const TOKEN_MIN_CHARS: usize = 16;
 
+/// Paths that tell nothing and are asked by load balancers, which have no token.
+const OPEN_PATHS: [&str; 2] = ["/healthz", "/readyz"];
+
 /// Answers the internal listener's requests; they have passed the token check.
 pub trait InternalHandler: Send + Sync + 'static {
     /// Answers one request, whose body is here as a whole (at most 16 MiB).
@@ -87,7 +90,8 @@ struct Shared {
 
 impl InternalFront {
     /// Serves `listener` on the current tokio runtime. With a token, a request must carry it as
-    /// `Authorization: Bearer …`; without, everybody who reaches the listener is trusted.
+    /// `Authorization: Bearer …`, but for `/healthz` and `/readyz`; without, everybody who reaches
+    /// the listener is trusted.
     ///
     /// # Errors
     /// The listener's address cannot be read.
@@ -171,6 +175,7 @@ async fn reached(phase: &mut watch::Receiver<Phase>, which: impl Fn(Phase) -> bo
 
 async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Full<Bytes>> {
     if let Some(token) = &shared.token
+        && !OPEN_PATHS.contains(&request.uri().path())
         && !bears(request.headers(), token)
     {
         let mut response = plain(

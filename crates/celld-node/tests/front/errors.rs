@@ -32,6 +32,10 @@ async fn in_development_message_and_stack_are_shown() {
         "{plain}"
     );
     let page = get(front.local_addr(), "/", "Accept: text/html,*/*\r\n").await;
+    let json = get(front.local_addr(), "/", "Accept: application/json\r\n").await;
+    let value: serde_json::Value =
+        serde_json::from_str(json.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    assert_eq!(value["error"]["stack"][0], "at fetch (src/index.ts:3:9)");
     assert!(
         page.contains("content-type: text/html") && page.contains("src/index.ts:3:9"),
         "{page}"
