@@ -2,6 +2,8 @@
 // Clippy lets only the test functions themselves unwrap, not their helpers.
 #![allow(clippy::unwrap_used)]
 
+mod tls;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
