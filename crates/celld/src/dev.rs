@@ -1,0 +1,168 @@
+//! `celld dev`: serves a project, and adopts each change of it.
+
+mod banner;
+mod front;
+mod reload;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use celld_bucket::BucketUrl;
+use celld_deploy::bundle::{self, Watcher};
+use celld_node::front::{ErrorDetail, Front, FrontConfig};
+use celld_node::{Node, NodeConfig};
+use serde_json::json;
+
+use crate::cli::DevArgs;
+use crate::console::Console;
+use crate::errors::{self, Failure};
+use crate::listen;
+use crate::output::Output;
+use crate::printer::Printer;
+use crate::project::{self, Loaded};
+use crate::table::{DIM, paint};
+use front::DevFront;
+use reload::Reloader;
+
+/// Time for requests in progress when the process is asked to stop.
+const DRAIN: Duration = Duration::from_secs(3);
+
+/// Runs the command.
+pub async fn dev(arguments: DevArgs, output: &Output) -> Result<(), Failure> {
+    let loaded = project::load(&arguments.project, arguments.env.as_deref(), true)?;
+    let listener = listen::bind(SocketAddr::new(arguments.host, arguments.port), "--port").await?;
+    let data = data_dir(&arguments, &loaded)?;
+    let printer = Printer::start().map_err(|error| {
+        Failure::new(
+            errors::NODE_START,
+            format!("cannot start a thread: {error}"),
+        )
+    })?;
+    let console = Console::new(printer, output.json(), false);
+    let node = start_node(&data, &loaded, console.clone()).await?;
+    let requests = Arc::new(DevFront::new(node.handle()));
+    let mut reloader = Reloader::new(
+        &arguments,
+        *output,
+        console.clone(),
+        node.handle(),
+        requests.clone(),
+    );
+    let inputs = reloader.first(loaded).await;
+    if arguments.no_watch && !reloader.serves() {
+        return Err(Failure::new(
+            errors::BUILD,
+            "the project cannot be served, and with --no-watch it is not tried again",
+        ));
+    }
+    let config = FrontConfig {
+        errors: ErrorDetail::Full,
+        ..FrontConfig::default()
+    };
+    let front = Front::start(listener, config, requests)
+        .map_err(|error| Failure::new(errors::LISTEN, error.to_string()))?;
+    let watcher = match arguments.no_watch {
+        true => None,
+        false => Some(watch(reloader.root(), &inputs)?),
+    };
+    reloader.banner(front.local_addr(), &data, watcher.is_some());
+    let outcome = serve(&node, &mut reloader, watcher).await;
+    if let Ok(why) = &outcome {
+        let text = format!("{}\n", paint(DIM, format!("{why}: shutting down")));
+        console.say(text, json!({ "event": "stopping", "why": why }));
+    }
+    front.shutdown(DRAIN).await;
+    let drained = node.drain(DRAIN).await;
+    if !drained.complete || drained.log_error.is_some() {
+        tracing::debug!(
+            ?drained,
+            "not everything was saved; the next start recovers it"
+        );
+    }
+    console.finish();
+    outcome.map(drop)
+}
+
+/// Serves until the process is asked to stop, which gives the reason, or durability is lost.
+async fn serve(
+    node: &Node,
+    reloader: &mut Reloader,
+    mut watcher: Option<Watcher>,
+) -> Result<&'static str, Failure> {
+    let handle = node.handle();
+    let stop = listen::asked_to_stop();
+    let failed = handle.failed();
+    tokio::pin!(stop, failed);
+    loop {
+        let changed = async {
+            match &mut watcher {
+                Some(watcher) => watcher.changed().await,
+                None => std::future::pending().await,
+            }
+        };
+        let changes = tokio::select! {
+            why = &mut stop => return Ok(why),
+            why = &mut failed => return Err(Failure::new(errors::LOG_FAILED, why)),
+            changes = changed => changes,
+        };
+        let Some(changes) = changes else {
+            tracing::warn!("changes are no longer watched; restart `celld dev` to see them");
+            watcher = None;
+            continue;
+        };
+        let began = Instant::now();
+        let reloading = reloader.again(&changes.files, began);
+        tokio::pin!(reloading);
+        let inputs = tokio::select! {
+            why = &mut stop => return Ok(why),
+            why = &mut failed => return Err(Failure::new(errors::LOG_FAILED, why)),
+            inputs = &mut reloading => inputs,
+        };
+        if let Some(watcher) = &mut watcher
+            && let Err(error) = watcher.set_inputs(&inputs)
+        {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+/// The data directory, made and kept out of version control.
+fn data_dir(arguments: &DevArgs, loaded: &Loaded) -> Result<PathBuf, Failure> {
+    let dir = arguments
+        .persist_to
+        .clone()
+        .unwrap_or_else(|| loaded.project.root.join(".celld"));
+    let failed = |error: std::io::Error| {
+        Failure::new(
+            errors::DATA_DIR,
+            format!("cannot use {} for data: {error}", dir.display()),
+        )
+    };
+    std::fs::create_dir_all(&dir).map_err(failed)?;
+    let ignore = dir.join(".gitignore");
+    if arguments.persist_to.is_none() && !ignore.exists() {
+        std::fs::write(&ignore, "*\n").map_err(failed)?;
+    }
+    dir.canonicalize().map_err(failed)
+}
+
+async fn start_node(data: &Path, loaded: &Loaded, console: Console) -> Result<Node, Failure> {
+    let bucket = BucketUrl::Directory(data.join("bucket"));
+    let mut config = NodeConfig::new(bucket, data.join("work"), celld_snapshot::SNAPSHOT);
+    config.console = Arc::new(console);
+    if let Some(ms) = loaded.project.cpu_limit_ms {
+        config.limits.cpu_max = Duration::from_millis(ms);
+    }
+    let tokio = tokio::runtime::Handle::current();
+    match tokio::task::spawn_blocking(move || Node::start(config, tokio)).await {
+        Ok(Ok(node)) => Ok(node),
+        Ok(Err(error)) => Err(Failure::new(errors::NODE_START, error.to_string())),
+        Err(error) => Err(Failure::new(errors::NODE_START, error.to_string())),
+    }
+}
+
+fn watch(root: &Path, inputs: &[PathBuf]) -> Result<Watcher, Failure> {
+    bundle::watch(root, inputs).map_err(|error| Failure::new(errors::WATCH, error.to_string()))
+}

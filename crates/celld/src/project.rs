@@ -1,0 +1,65 @@
+//! A project on its way to a deployment: configuration, local secrets, bundle.
+
+use std::path::{Path, PathBuf};
+
+use celld_deploy::bundle::{self, Bundle, BundleErrors};
+use celld_deploy::config::{Project, Warning};
+use celld_deploy::dotenv::{self, Applied};
+
+use crate::errors::{self, Failure};
+use crate::report;
+
+/// A project as it was read.
+pub struct Loaded {
+    /// The configuration, with local secrets where they were asked for.
+    pub project: Project,
+    /// What the author should know.
+    pub warnings: Vec<Warning>,
+    /// What `.dev.vars` gave.
+    pub local: Applied,
+}
+
+/// Reads a project; with `local` also its `.dev.vars`.
+pub fn load(path: &Path, env: Option<&str>, local: bool) -> Result<Loaded, Failure> {
+    let (mut project, warnings) =
+        Project::load(path, env).map_err(|errors| report::config_failure(&errors))?;
+    let local = if local {
+        dotenv::apply(&mut project)
+            .map_err(|error| Failure::new(errors::DEV_VARS, error.to_string()))?
+    } else {
+        Applied::default()
+    };
+    Ok(Loaded {
+        project,
+        warnings,
+        local,
+    })
+}
+
+/// Builds a project. `development` is what `process.env.NODE_ENV` says.
+pub async fn build(project: &Project, development: bool) -> Result<Bundle, BundleErrors> {
+    let mut options = project.bundle_options();
+    if development {
+        options.node_env = Some("development".into());
+    }
+    match tokio::task::spawn_blocking(move || bundle::bundle(&options)).await {
+        Ok(built) => built,
+        Err(error) => Err(BundleErrors::from(bundle::Diagnostic::error(format!(
+            "the bundler failed: {error}"
+        )))),
+    }
+}
+
+/// Files besides the sources that a change of matters, whether they exist or not.
+pub fn settings_files(root: &Path, config_file: &Path, env: Option<&str>) -> Vec<PathBuf> {
+    let names = [
+        "wrangler.json",
+        "wrangler.jsonc",
+        "wrangler.toml",
+        ".dev.vars",
+    ];
+    let mut files: Vec<PathBuf> = names.iter().map(|name| root.join(name)).collect();
+    files.push(config_file.to_owned());
+    files.extend(env.map(|env| root.join(format!(".dev.vars.{env}"))));
+    files
+}
