@@ -180,52 +180,12 @@ fn run(
     };
     let mut errors = Vec::new();
     for step in steps {
-        let mut fail = |message: String, help: &str| {
+        plan.apply(script, step, |message, help| {
             let message = format!("migration `{}`: {message}", step.tag);
-            errors.push(step.origin.finding(
-                Severity::Error,
-                Code::Migration,
-                message,
-                help.into(),
-            ));
-        };
-        for class in &step.deleted_classes {
-            if !plan.delete(class) {
-                fail(
-                    format!("it deletes `{class}`, which does not exist"),
-                    "remove it from `deleted_classes`",
-                );
-            }
-        }
-        for rename in &step.renamed_classes {
-            let (from, to) = (&rename.from, &rename.to);
-            if plan.registry.classes.contains_key(to) {
-                fail(
-                    format!("it renames `{from}` to `{to}`, which exists already"),
-                    "choose another name, or delete that class first",
-                );
-            } else if !plan.rename(from, to) {
-                fail(
-                    format!("it renames `{from}`, which does not exist"),
-                    "correct `from`, or create `to` by `new_sqlite_classes` instead",
-                );
-            }
-        }
-        for (class, sqlite) in step
-            .new_classes
-            .iter()
-            .map(|class| (class, false))
-            .chain(step.new_sqlite_classes.iter().map(|class| (class, true)))
-        {
-            if !plan.create(script, class, sqlite) {
-                fail(
-                    format!("it creates `{class}`, which exists already"),
-                    "remove it from the migration",
-                );
-            }
-        }
-        plan.registry.applied.push(step.tag.clone());
-        plan.tags.push(step.tag.clone());
+            let help = help.to_owned();
+            let code = Code::Migration;
+            errors.push(step.origin.finding(Severity::Error, code, message, help));
+        });
     }
     if errors.is_empty() {
         Ok(plan)
@@ -238,6 +198,44 @@ fn run(
 }
 
 impl MigrationPlan {
+    /// Applies one migration: first what it deletes, then renames, then creates. `fail` gets a
+    /// message and a next step for every part that does not fit.
+    fn apply(&mut self, script: &str, step: &Migration, mut fail: impl FnMut(String, &str)) {
+        for class in &step.deleted_classes {
+            if !self.delete(class) {
+                fail(
+                    format!("it deletes `{class}`, which does not exist"),
+                    "remove it from `deleted_classes`",
+                );
+            }
+        }
+        for Rename { from, to } in &step.renamed_classes {
+            if self.registry.classes.contains_key(to) {
+                fail(
+                    format!("it renames `{from}` to `{to}`, which exists already"),
+                    "choose another name, or delete that class first",
+                );
+            } else if !self.rename(from, to) {
+                fail(
+                    format!("it renames `{from}`, which does not exist"),
+                    "correct `from`, or create `to` by `new_sqlite_classes` instead",
+                );
+            }
+        }
+        let plain = step.new_classes.iter().map(|class| (class, false));
+        let sqlite = step.new_sqlite_classes.iter().map(|class| (class, true));
+        for (class, sqlite) in plain.chain(sqlite) {
+            if !self.create(script, class, sqlite) {
+                fail(
+                    format!("it creates `{class}`, which exists already"),
+                    "remove it from the migration",
+                );
+            }
+        }
+        self.registry.applied.push(step.tag.clone());
+        self.tags.push(step.tag.clone());
+    }
+
     fn create(&mut self, script: &str, class: &str, sqlite: bool) -> bool {
         if let Some(existing) = self.registry.classes.get_mut(class) {
             let adopted = existing.implicit;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{Origin, Rename};
+use crate::config::Origin;
 
 fn step(tag: &str, new_sqlite: &[&str]) -> Migration {
     let new_sqlite_classes = new_sqlite.iter().map(|class| (*class).to_owned()).collect();
