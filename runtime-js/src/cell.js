@@ -8,6 +8,7 @@ import { describeError } from "./errors.js";
 import { domException, timers } from "./web.js";
 
 const { DOMException } = domException;
+const { setTimeout, clearTimeout } = timers;
 
 /** How deep critical sections may nest. */
 const SECTIONS_MAX = 64;
@@ -85,7 +86,7 @@ export class Cell {
         inner.section = section;
         let timer = 0;
         const leave = () => {
-          if (timer !== 0) timers.clearTimeout(timer);
+          if (timer !== 0) clearTimeout(timer);
           this.section = outer;
           // Waiters continue in a turn of their own, after the section's own continuations.
           queueMicrotask(() => this.#drain());
@@ -101,7 +102,7 @@ export class Cell {
           }
         };
         if (fatal) {
-          timer = timers.setTimeout(() => {
+          timer = setTimeout(() => {
             fail(new Error("A call to blockConcurrencyWhile() in a Durable Object waited for too long. The call was canceled and the Durable Object was reset."));
           }, SECTION_MAX_MS);
         }
@@ -137,7 +138,7 @@ export class Cell {
   /** Ends what would otherwise go on running. */
   dispose() {
     this.isBroken = true;
-    for (const timer of this.timers) timers.clearTimeout(timer);
+    for (const timer of this.timers) clearTimeout(timer);
     this.timers.clear();
     this.waiting.length = 0;
     liveCells.delete(this.slot);

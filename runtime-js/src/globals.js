@@ -12,6 +12,9 @@ import { FixedLengthStream, IdentityTransformStream } from "./streams.js";
 import { WebSocket, WebSocketPair } from "./websocket.js";
 import * as web from "./web.js";
 
+// The standard functions check their receiver, so they are called bare.
+const { setTimeout: startTimeout, setInterval: startInterval, clearTimeout: endTimer } = web.timers;
+
 /** Most timers that may be active at once. */
 const TIMERS_MAX = 10_000;
 let activeTimers = 0;
@@ -35,7 +38,7 @@ function startTimer(callback, delay, args, repeat) {
     else cell.deliver(fire);
   };
   const milliseconds = Math.min(Math.max(Number(delay) || 0, 0), 0x7fffffff);
-  id = repeat ? web.timers.setInterval(run, milliseconds) : web.timers.setTimeout(run, milliseconds);
+  id = repeat ? startInterval(run, milliseconds) : startTimeout(run, milliseconds);
   activeTimers++;
   running.set(id, cell);
   cell?.timers.add(id);
@@ -57,7 +60,7 @@ function clearTimer(id) {
   if (id === undefined || id === null) return;
   id = Number(id);
   forgetTimer(id);
-  web.timers.clearTimeout(id);
+  endTimer(id);
 }
 
 function setTimeout(/** @type {any} */ callback, /** @type {any} */ delay, /** @type {any[]} */ ...args) {

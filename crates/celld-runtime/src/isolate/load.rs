@@ -190,8 +190,22 @@ async fn evaluate(js: &mut JsRuntime, code: &WorkerCode) -> Result<deno_core::Mo
 }
 
 fn core_error(error: deno_core::error::CoreError) -> EventError {
-    match error.as_kind() {
-        deno_core::error::CoreErrorKind::Js(error) => from_js_error(error),
+    core_error_kind(error.into_kind())
+}
+
+fn core_error_kind(error: deno_core::error::CoreErrorKind) -> EventError {
+    use deno_core::error::{CoreErrorKind, JsError};
+    use deno_error::JsErrorClass;
+    match error {
+        CoreErrorKind::Js(error) => from_js_error(&error),
+        CoreErrorKind::CouldNotExecute { error, .. } => core_error_kind(*error),
+        CoreErrorKind::JsBox(error) => {
+            let inner = error.get_ref();
+            match inner.downcast_ref::<JsError>().or_else(|| inner.downcast_ref::<Box<JsError>>().map(AsRef::as_ref)) {
+                Some(error) => from_js_error(error),
+                None => EventError::new(crate::loader::without_addresses(&error.to_string())),
+            }
+        }
         other => EventError::new(crate::loader::without_addresses(&other.to_string())),
     }
 }
