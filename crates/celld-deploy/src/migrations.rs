@@ -10,7 +10,9 @@ use celld_core::NamespaceKey;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::config::{Code, ConfigErrors, Diagnostic, DurableBinding, Migration, Severity, Warning};
+use crate::config::{
+    Code, ConfigErrors, Diagnostic, DurableBinding, Migration, Rename, Severity, Warning,
+};
 
 mod help;
 
