@@ -1,8 +1,6 @@
 //! The cell's database as a whole: creation, transactions, commit, snapshot, parking.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions as FileOptions};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -15,24 +13,11 @@ use crate::capture;
 use crate::conn::{Handle, InterruptHandle, ProgressHook};
 use crate::cursor::{CursorEnd, Cursors};
 use crate::error::{SqlError, StorageError};
-use crate::format::{self, Chain, PAGE, SegmentPages, Snapshot};
+use crate::format::{self, Chain, PAGE, SegmentPages};
+use crate::image::{Image, remove_wal, restore};
 use crate::options::OpenOptions;
 use crate::stmt::Stmt;
-use crate::template;
-
-/// A level of nested transactions; the outermost is 1.
-pub type Depth = u32;
-
-/// Where a cell's data comes from.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Image<'a> {
-    /// The newest snapshot, if there is one.
-    pub snapshot: Option<&'a [u8]>,
-    /// Segments after it, in order. Those that the snapshot holds already are skipped.
-    pub tail: &'a [Bytes],
-    /// Transaction with which the data must end; 0 for a cell that has never committed.
-    pub txid: Txid,
-}
+use crate::transaction::Depth;
 
 /// What a commit changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +69,7 @@ pub(crate) struct Open {
     pub trusted_cache: StatementCache,
     pub indexes: Indexes,
     /// WAL frames that are in segments already.
-    captured_frames: u32,
+    pub captured_frames: u32,
 }
 
 /// One cell's database.
@@ -92,18 +77,18 @@ pub(crate) struct Open {
 /// A write opens the implicit transaction, which [`CellDb::commit`] ends; reads see it. The
 /// connection opens at first use and [`CellDb::park`] closes it. `Send`, not `Sync`.
 pub struct CellDb {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     pub(crate) options: OpenOptions,
     pub(crate) open: Option<Box<Open>>,
     pub(crate) cursors: Cursors,
-    txid: Txid,
-    chain: Chain,
-    in_transaction: bool,
-    depth: Depth,
-    poisoned: Option<String>,
+    pub(crate) txid: Txid,
+    pub(crate) chain: Chain,
+    pub(crate) in_transaction: bool,
+    pub(crate) depth: Depth,
+    pub(crate) poisoned: Option<String>,
     /// The alarm, once it was read.
     pub(crate) alarm: Option<Option<i64>>,
-    shrink: bool,
+    pub(crate) shrink: bool,
     interrupt: InterruptHandle,
     progress: Option<(u32, ProgressHook)>,
     /// What the script set by pragma, to set it again on the next connection.
@@ -238,30 +223,6 @@ impl CellDb {
         }
     }
 
-    /// Opens the implicit transaction unless it is open.
-    pub(crate) fn ensure_transaction(&mut self) -> Result<(), StorageError> {
-        if let Some(cause) = &self.poisoned {
-            return Err(StorageError::Poisoned {
-                cause: cause.clone(),
-            });
-        }
-        if !self.in_transaction {
-            self.run_fixed(Fixed::Begin, |_| Ok(()), |_| ())?;
-            self.in_transaction = true;
-        }
-        Ok(())
-    }
-
-    /// Notes an error of a statement. Some errors make SQLite undo the whole transaction.
-    pub(crate) fn failed(&mut self, mut error: SqlError) -> StorageError {
-        let undone = self.in_transaction && self.open.as_ref().is_some_and(|o| o.conn.autocommit());
-        if undone {
-            error.critical = true;
-            self.poisoned.get_or_insert_with(|| error.message.clone());
-        }
-        error.into()
-    }
-
     /// Keeps what a statement set for the connection. Inside a transaction SQLite ignores
     /// `foreign_keys`, so that it is not kept then either.
     pub(crate) fn keep_setting(&mut self, setting: Option<&(String, String)>) {
@@ -270,11 +231,6 @@ impl CellDb {
         {
             self.settings.insert(name.clone(), value.clone());
         }
-    }
-
-    /// Number of open levels of nested transactions.
-    pub fn depth(&self) -> Depth {
-        self.depth
     }
 
     /// Commits the implicit transaction and answers what it changed; `None` when it changed
@@ -370,138 +326,6 @@ impl CellDb {
         Ok(())
     }
 
-    /// Undoes everything since the last commit, nested transactions included.
-    ///
-    /// Cursors stay usable unless the schema changed.
-    pub fn rollback(&mut self) -> Result<(), StorageError> {
-        self.alarm = None;
-        self.depth = 0;
-        self.shrink = false;
-        if !self.in_transaction {
-            return Ok(());
-        }
-        self.in_transaction = false;
-        self.poisoned = None;
-        if let Some(open) = &mut self.open {
-            open.indexes.forget();
-        }
-        if self.opened()?.conn.autocommit() {
-            return Ok(());
-        }
-        self.run_fixed(Fixed::Rollback, |_| Ok(()), |_| ())
-            .map(|_| ())
-    }
-
-    /// Begins a nested transaction. Answers its level.
-    pub fn begin_nested(&mut self) -> Result<Depth, StorageError> {
-        self.ensure_transaction()?;
-        let depth = self.depth + 1;
-        self.savepoint("SAVEPOINT", depth)?;
-        self.depth = depth;
-        Ok(depth)
-    }
-
-    /// Keeps the innermost nested transaction's changes, as a part of the one around it.
-    pub fn release_nested(&mut self, depth: Depth) -> Result<(), StorageError> {
-        self.check_innermost(depth)?;
-        self.savepoint("RELEASE", depth)?;
-        self.depth -= 1;
-        Ok(())
-    }
-
-    /// Undoes the innermost nested transaction's changes and ends it.
-    pub fn rollback_nested(&mut self, depth: Depth) -> Result<(), StorageError> {
-        self.check_innermost(depth)?;
-        self.alarm = None;
-        self.depth -= 1;
-        if self.poisoned.is_some() {
-            // SQLite has undone everything already; `commit` reports it.
-            return Ok(());
-        }
-        self.opened()?.indexes.forget();
-        self.savepoint("ROLLBACK TO", depth)?;
-        self.savepoint("RELEASE", depth)
-    }
-
-    fn check_innermost(&self, depth: Depth) -> Result<(), StorageError> {
-        if depth == 0 || depth != self.depth {
-            return Err(StorageError::NestingOrder {
-                depth,
-                open: self.depth,
-            });
-        }
-        Ok(())
-    }
-
-    fn savepoint(&mut self, verb: &str, depth: Depth) -> Result<(), StorageError> {
-        if let Some(cause) = &self.poisoned {
-            return Err(StorageError::Poisoned {
-                cause: cause.clone(),
-            });
-        }
-        let sql = format!("{verb} _cf_{depth}");
-        match self.opened()?.conn.run_trusted(&sql) {
-            Err(StorageError::Sql(error)) => Err(self.failed(error)),
-            other => other,
-        }
-    }
-
-    /// The whole database as of the last commit, compressed; uncommitted writes are not in it.
-    pub fn snapshot(&mut self) -> Result<(Txid, Bytes), StorageError> {
-        let file = self.file()?;
-        let (pages, db_pages) = self.overlay(&file)?;
-        let path = &self.path;
-        let read = |first: u32, into: &mut [u8]| read_pages(path, &file, &pages, first, into);
-        let data = format::write_snapshot(self.txid, self.chain, db_pages, read)?;
-        Ok((self.txid, data))
-    }
-
-    fn file(&self) -> Result<File, StorageError> {
-        File::open(&self.path).map_err(|source| self.io("open", source))
-    }
-
-    fn io(&self, action: &'static str, source: std::io::Error) -> StorageError {
-        StorageError::Io {
-            action,
-            path: self.path.clone(),
-            source,
-        }
-    }
-
-    /// Committed pages that are in the WAL but not yet in the file, and the database's size.
-    fn overlay(&self, file: &File) -> Result<(capture::Pages, u32), StorageError> {
-        if let Some(open) = &self.open
-            && open.captured_frames > 0
-        {
-            let pages = capture::read_frames(&open.conn, 0, open.captured_frames, self.txid)?;
-            let db_pages = pages.db_pages;
-            return Ok((pages, db_pages));
-        }
-        let bytes = file
-            .metadata()
-            .map_err(|source| self.io("measure", source))?
-            .len();
-        let db_pages = u32::try_from(bytes / PAGE as u64).unwrap_or(u32::MAX);
-        Ok((capture::Pages::default(), db_pages))
-    }
-
-    /// Every page, after the WAL has `frames` frames.
-    fn whole(&mut self, frames: u32) -> Result<capture::Pages, StorageError> {
-        debug_assert_eq!(
-            self.open.as_ref().map(|open| open.captured_frames),
-            Some(frames)
-        );
-        let file = self.file()?;
-        let (pages, db_pages) = self.overlay(&file)?;
-        let mut contents = vec![0; db_pages as usize * PAGE];
-        read_pages(&self.path, &file, &pages, 1, &mut contents)?;
-        Ok(capture::Pages {
-            numbers: (1..=db_pages).collect(),
-            contents,
-            db_pages,
-        })
-    }
-
     /// Closes the connection and keeps the file; the next use opens it again. Cursors end.
     ///
     /// Fails without effect while there is something to commit.
@@ -582,133 +406,4 @@ impl Drop for CellDb {
             open.conn.keep_wal_on_close();
         }
     }
-}
-
-/// Reads pages from the file, with those of `newer` in their place.
-fn read_pages(
-    path: &Path,
-    file: &File,
-    newer: &capture::Pages,
-    first: u32,
-    into: &mut [u8],
-) -> Result<(), StorageError> {
-    let io = |source| StorageError::Io {
-        action: "read",
-        path: path.to_owned(),
-        source,
-    };
-    let mut at = u64::from(first - 1) * PAGE as u64;
-    let mut rest = &mut *into;
-    while !rest.is_empty() {
-        let got = file.read_at(rest, at).map_err(io)?;
-        if got == 0 {
-            // Pages beyond the file's end are in the WAL, or were never written.
-            rest.fill(0);
-            break;
-        }
-        at += got as u64;
-        rest = &mut rest[got..];
-    }
-    let end = first + (into.len() / PAGE) as u32;
-    let from = newer.numbers.partition_point(|&number| number < first);
-    for (index, &number) in newer.numbers.iter().enumerate().skip(from) {
-        if number >= end {
-            break;
-        }
-        let to = (number - first) as usize * PAGE;
-        into[to..to + PAGE].copy_from_slice(&newer.contents[index * PAGE..(index + 1) * PAGE]);
-    }
-    Ok(())
-}
-
-fn remove_wal(path: &Path) -> Result<(), StorageError> {
-    let mut wal = path.as_os_str().to_owned();
-    wal.push("-wal");
-    match std::fs::remove_file(&wal) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(StorageError::Io {
-            action: "remove",
-            path: wal.into(),
-            source,
-        }),
-        _ => Ok(()),
-    }
-}
-
-/// Writes the file for `image`. Answers where its history ends.
-fn restore(path: &Path, image: &Image<'_>) -> Result<(Txid, Chain), StorageError> {
-    let io = |source| StorageError::Io {
-        action: "write",
-        path: path.to_owned(),
-        source,
-    };
-    remove_wal(path)?;
-    let file = FileOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(path)
-        .map_err(io)?;
-    let write = |first: u32, pages: &[u8]| {
-        file.write_all_at(pages, u64::from(first - 1) * PAGE as u64)
-            .map_err(io)
-    };
-    let (mut txid, mut chain, mut db_pages) = (Txid::new(0), Chain::default(), 0);
-    match image.snapshot {
-        Some(data) => {
-            let snapshot = Snapshot::open(data)?;
-            for chunk in snapshot.chunks() {
-                let (first, pages) = chunk?;
-                write(first, &pages)?;
-            }
-            (txid, chain, db_pages) = (snapshot.txid, snapshot.chain, snapshot.db_pages);
-        }
-        None if image.tail.is_empty() => write(1, template::image()?)?,
-        None => {}
-    }
-    for (index, data) in image.tail.iter().enumerate() {
-        if format::segment_txid(data).is_some_and(|older| older <= txid) {
-            continue;
-        }
-        let segment = format::read_segment(data, index)?;
-        let bad = |what: String| StorageError::DamagedSegment {
-            index,
-            txid: Some(segment.txid),
-            what,
-        };
-        if segment.txid != txid.next() {
-            return Err(bad(format!(
-                "it follows txid {txid}: segments between them are missing"
-            )));
-        }
-        if segment.before != chain {
-            return Err(bad(format!(
-                "it belongs to another history than txid {txid} before it"
-            )));
-        }
-        if txid == Txid::new(0) && !segment.full {
-            return Err(bad(
-                "it begins the history but does not hold every page".into()
-            ));
-        }
-        for (number, page) in segment
-            .numbers
-            .iter()
-            .zip(segment.contents.chunks_exact(PAGE))
-        {
-            write(*number, page)?;
-        }
-        if segment.db_pages != db_pages {
-            db_pages = segment.db_pages;
-            file.set_len(u64::from(db_pages) * PAGE as u64)
-                .map_err(io)?;
-        }
-        (txid, chain) = (segment.txid, segment.after);
-    }
-    if txid != image.txid {
-        return Err(StorageError::WrongEnd {
-            found: txid,
-            expected: image.txid,
-        });
-    }
-    Ok((txid, chain))
 }
