@@ -37,7 +37,7 @@ pub struct Diagnostic {
     /// Column in that line, in characters, from 1.
     pub column: Option<u32>,
     /// The offending line with some context, and the part to underline.
-    pub excerpt: Option<Excerpt>,
+    pub excerpt: Option<Box<Excerpt>>,
     /// What to do about it.
     pub hint: Option<String>,
 }
@@ -99,7 +99,7 @@ impl Diagnostic {
     pub fn at(mut self, source: &str, line: u32, column: u32, width: u32, label: &str) -> Self {
         self.line = Some(line);
         self.column = Some(column);
-        self.excerpt = Excerpt::take(source, line, column, width, label);
+        self.excerpt = Excerpt::take(source, line, column, width, label).map(Box::new);
         self
     }
 }

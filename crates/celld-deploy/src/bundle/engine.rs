@@ -22,7 +22,7 @@ use super::rules::Rules;
 use super::translate::Translator;
 use super::{
     Bundle, BundleErrors, BundleOptions, BundledModule, Diagnostic, ModuleKind, Project,
-    additional, tsconfig,
+    additional, defect, tsconfig,
 };
 
 /// Stack of the bundler's threads. Its parser and printers recurse as deep as the program
@@ -362,13 +362,6 @@ impl Crash {
         };
         error.in_file(project.relative(&project.entry))
     }
-}
-
-fn defect(message: &str) -> Diagnostic {
-    Diagnostic::error(message).with_hint(
-        "this is a defect of celld, not of your program; please report it with the smallest\n\
-         project that shows it",
-    )
 }
 
 /// Runs a build on a thread and a runtime of its own, and survives its panics.

@@ -35,6 +35,9 @@ pub use watch::{Changes, WatchError, Watcher, watch};
 /// Largest sum of all modules of a bundle, in bytes, source maps not counted.
 pub const BUNDLE_MAX_BYTES: u64 = 64 * 1024 * 1024;
 
+/// Extensions of files that hold code.
+const SCRIPT_EXTENSIONS: &[&str] = &["js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx"];
+
 /// What to bundle and how. Paths may be relative to `project_dir`.
 #[derive(Clone, Debug, Default)]
 pub struct BundleOptions {
@@ -194,6 +197,14 @@ fn check_size(bundle: &Bundle) -> Result<(), BundleErrors> {
     })
 }
 
+/// An error that is ours, not the user's.
+fn defect(message: &str) -> Diagnostic {
+    Diagnostic::error(message).with_hint(
+        "this is a defect of celld, not of your program; please report it with the smallest\n\
+         project that shows it",
+    )
+}
+
 /// The places of a project, absolute, links resolved.
 #[derive(Clone, Debug)]
 struct Project {
@@ -220,6 +231,21 @@ impl Project {
                 entry.display()
             ))
             .with_hint("correct `main` in the Wrangler configuration"));
+        }
+        if entry.to_str().is_none() {
+            return Err(Diagnostic::error(format!(
+                "the path of the main module is no UTF-8 text: {}",
+                entry.display()
+            ))
+            .with_hint("rename the directory or file whose name shows \u{fffd}"));
+        }
+        let extension = entry
+            .extension()
+            .and_then(|extension| extension.to_str())
+            .unwrap_or_default();
+        if !SCRIPT_EXTENSIONS.contains(&extension) {
+            return Err(Diagnostic::error(format!("the main module {} is no JavaScript or TypeScript", entry.display()))
+                .with_hint("`main` has to be a .js, .mjs, .jsx, .ts, .mts or .tsx file; other languages are not supported"));
         }
         let base_dir = match &options.base_dir {
             Some(base_dir) => canonical(
@@ -296,7 +322,12 @@ fn content_name(kind: ModuleKind, path: &Path, bytes: &[u8]) -> String {
 
 /// Reads a file that becomes a module, unless it alone breaks the limit.
 fn read_module(path: &Path) -> std::io::Result<Bytes> {
-    let length = std::fs::metadata(path)?.len();
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() {
+        // Reading a pipe would wait for a writer.
+        return Err(std::io::Error::other("it is no regular file"));
+    }
+    let length = metadata.len();
     if length > BUNDLE_MAX_BYTES {
         return Err(std::io::Error::other(format!(
             "{length} bytes are more than the limit of {BUNDLE_MAX_BYTES}"

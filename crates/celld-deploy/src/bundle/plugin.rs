@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rolldown::ModuleType;
-use rolldown_common::{ImportKind, ResolvedExternal};
+use rolldown_common::{ImportKind, PackageJson, ResolvedExternal};
 use rolldown_error::{DiagnosticOptions, resolve_error_to_message};
 use rolldown_plugin::{
     HookLoadArgs, HookLoadOutput, HookLoadReturn, HookResolveIdArgs, HookResolveIdOutput,
@@ -22,7 +22,9 @@ use rolldown_resolver::ResolveError;
 
 use super::builtins::{is_bare_node_builtin, is_runtime_module};
 use super::rules::{Rules, Verdict, out_of_force};
-use super::{BundledModule, Diagnostic, ModuleKind, Project, content_name, read_module};
+use super::{
+    BundledModule, Diagnostic, ModuleKind, Project, SCRIPT_EXTENSIONS, content_name, read_module,
+};
 
 /// Prefix of the modules that stand in for `require()` of an external module. The zero byte
 /// keeps other resolution away from it.
@@ -56,8 +58,8 @@ pub(super) struct Findings {
     pub(super) unresolved: BTreeMap<Import, Option<String>>,
     /// Errors of this plugin, each with the import that caused it.
     pub(super) errors: Vec<(Import, Diagnostic)>,
-    /// Files that nest too deep.
-    pub(super) too_deep: Vec<Diagnostic>,
+    /// Errors about whole files, whoever imports them.
+    pub(super) file_errors: Vec<Diagnostic>,
     /// `node:` modules imported without `nodejs_compat`, each with its first importer.
     pub(super) node_modules: BTreeMap<String, PathBuf>,
 }
@@ -107,7 +109,8 @@ impl WorkersPlugin {
             return Some(external(inner));
         }
         if args.is_entry {
-            return None;
+            // An absolute path, which the resolver would cut at a `#` or `?` in it.
+            return Some(self.entry());
         }
         let target = self.settings.alias.get(args.specifier).map(String::as_str);
         let specifier = target
@@ -117,7 +120,37 @@ impl WorkersPlugin {
         if !aliased && self.is_provided(specifier) {
             return Some(self.provided(specifier, args));
         }
+        if specifier.starts_with("http://") || specifier.starts_with("https://") {
+            let error = Diagnostic::error(format!(
+                "cannot import \"{specifier}\": modules are not loaded over the network"
+            ))
+            .with_hint("install the package with npm, or put the file into the project");
+            self.findings().errors.push((import_of(args), error));
+            return Some(external(specifier));
+        }
         self.resolve_file(ctx, args)
+    }
+
+    fn entry(&self) -> HookResolveIdOutput {
+        let entry = &self.settings.project.entry;
+        let package = entry
+            .ancestors()
+            .skip(1)
+            .map(|dir| dir.join("package.json"))
+            .find(|path| path.is_file());
+        let mut findings = self.findings();
+        findings.inputs.extend(package.clone());
+        let package = package.filter(|path| match invalid_json(path, &self.settings.project) {
+            Some(error) => {
+                findings.file_errors.push(error);
+                false
+            }
+            None => true,
+        });
+        HookResolveIdOutput {
+            package_json_path: package.map(|path| path.to_string_lossy().into_owned()),
+            ..HookResolveIdOutput::from_id(entry.to_string_lossy().into_owned())
+        }
     }
 
     /// Whether the runtime provides `specifier` in this project.
@@ -155,14 +188,20 @@ impl WorkersPlugin {
             Ok(found) => found,
             Err(error) => return self.unresolved(&error, args),
         };
-        let (path, query) = split_query(&found.path);
-        if let Some(specifier) = self.settings.additional.get(path) {
-            return Some(import_external(&format!("./{specifier}"), args.kind));
-        }
         if let Some(package) = &found.package_json {
             self.findings()
                 .inputs
                 .insert(package.realpath().to_path_buf());
+        }
+        let (path, query) = split_query(&found.path);
+        if let Some(compiled) = compiled_sibling(args.specifier, path) {
+            return Some(HookResolveIdOutput {
+                package_json_path: found.package_json.as_ref().map(package_path),
+                ..HookResolveIdOutput::from_id(compiled)
+            });
+        }
+        if let Some(specifier) = self.settings.additional.get(path) {
+            return Some(import_external(&format!("./{specifier}"), args.kind));
         }
         let relative = self.settings.project.relative(path);
         match self.settings.rules.judge_import(&relative, query) {
@@ -179,10 +218,7 @@ impl WorkersPlugin {
                 Some(external(args.specifier))
             }
             Verdict::Unmatched => Some(HookResolveIdOutput {
-                package_json_path: found
-                    .package_json
-                    .as_ref()
-                    .map(|p| p.realpath().to_string_lossy().into_owned()),
+                package_json_path: found.package_json.as_ref().map(package_path),
                 ..HookResolveIdOutput::from_id(found.path)
             }),
         }
@@ -269,9 +305,9 @@ fn split_query(path: &str) -> (&Path, &str) {
 /// Whether the bundler takes a file in: JavaScript, TypeScript, JSON, or a file whose name has
 /// no extension.
 fn is_source(path: &Path) -> bool {
-    let known = ["js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "json"];
-    path.extension()
-        .is_none_or(|extension| known.iter().any(|known| extension == *known))
+    path.extension().is_none_or(|extension| {
+        extension == "json" || SCRIPT_EXTENSIONS.iter().any(|known| extension == *known)
+    })
 }
 
 /// Deepest nesting of brackets in `code`. Brackets in strings count too: telling them apart
@@ -289,6 +325,43 @@ fn nesting(code: &str) -> usize {
         }
     }
     deepest
+}
+
+/// The compiled file beside a TypeScript source that a package's own relative import hit.
+///
+/// Packages that ship both mean the compiled one: sources are meant for debuggers, and their
+/// authors never ran them through our compiler. In the project itself TypeScript wins.
+fn compiled_sibling(specifier: &str, path: &Path) -> Option<String> {
+    let typescript = path
+        .extension()
+        .is_some_and(|extension| extension == "ts" || extension == "tsx");
+    let relative = specifier.starts_with("./") || specifier.starts_with("../");
+    let explicit = specifier.ends_with(".ts") || specifier.ends_with(".tsx");
+    if !typescript || !relative || explicit || !path.iter().any(|part| part == "node_modules") {
+        return None;
+    }
+    let compiled = path.with_extension("js");
+    compiled
+        .is_file()
+        .then(|| compiled.to_string_lossy().into_owned())
+}
+
+/// The error of a file that has to be JSON and is not.
+fn invalid_json(path: &Path, project: &Project) -> Option<Diagnostic> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let text = text.trim_start_matches('\u{feff}');
+    let error = serde_json::from_str::<serde::de::IgnoredAny>(text).err()?;
+    let relative = project.relative(path);
+    let place = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).max(1);
+    Some(
+        Diagnostic::error(format!("{relative} is no valid JSON: {error}"))
+            .in_file(relative)
+            .at(text, place(error.line()), place(error.column()), 1, ""),
+    )
+}
+
+fn package_path(package: &Arc<PackageJson>) -> String {
+    package.realpath().to_string_lossy().into_owned()
 }
 
 fn no_rule(relative: &str, path: &Path) -> Diagnostic {
@@ -369,7 +442,7 @@ impl Plugin for WorkersPlugin {
             ))
             .in_file(path)
             .with_hint("read deeply nested data at run time instead of importing it as code");
-            self.findings().too_deep.push(error);
+            self.findings().file_errors.push(error);
             anyhow::bail!("nested too deep");
         }
         let may_hold_jsx = *args.module_type == ModuleType::Js

@@ -8,7 +8,7 @@ use rolldown_error::{BuildDiagnostic, DiagnosticOptions, EventKind};
 use super::builtins::is_bare_node_builtin;
 use super::plugin::{Findings, Import, ImportedBy};
 use super::source::{find_import, token_width};
-use super::{Diagnostic, Project, Severity};
+use super::{Diagnostic, Project, Severity, defect};
 
 /// Sources larger than this are not read again for an excerpt.
 const EXCERPT_SOURCE_MAX_BYTES: u64 = 16 * 1024 * 1024;
@@ -138,7 +138,7 @@ impl<'a> Translator<'a> {
     }
 
     fn add_own_errors(&self, verdict: &mut Verdict, findings: &Findings) {
-        verdict.errors.extend(findings.too_deep.iter().cloned());
+        verdict.errors.extend(findings.file_errors.iter().cloned());
         verdict
             .errors
             .extend(findings.errors.iter().map(|(import, error)| {
@@ -227,7 +227,15 @@ impl<'a> Translator<'a> {
             EventKind::UnresolvedImport => self.unresolved(&from.exporter().unwrap_or_default(), None),
             EventKind::ResolveError => self.unresolved(&from.exporter().unwrap_or_default(), Some(&rendered.label)),
             EventKind::ParseError => Diagnostic::error(format!("syntax error: {}", lower(&message))),
-            EventKind::JsonParseError => Diagnostic::error(format!("invalid JSON: {message}")),
+            EventKind::UnhandleableError => {
+                let text = message.split("Stack backtrace:").next().unwrap_or_default();
+                let text = text.split_once("/issues. ").map_or(text, |(_, rest)| rest);
+                defect(&format!("the bundler failed: {}", text.trim()))
+            }
+            EventKind::JsonParseError => {
+                let message = message.split(" at line ").next().unwrap_or_default();
+                Diagnostic::error(format!("invalid JSON: {message}"))
+            }
             EventKind::UnloadableDependencyError if message.contains("UTF-8") => {
                 let path = message.strip_prefix("Could not load ").and_then(|rest| rest.split(" - ").next());
                 Diagnostic::error(format!("{} is no UTF-8 text", path.unwrap_or("a source file")))

@@ -317,3 +317,51 @@ fn no_garbage_makes_the_bundler_panic() {
         }
     }
 }
+
+#[test]
+fn mains_of_other_languages_and_network_imports_are_refused() {
+    let fixture =
+        Fixture::new(&[("main.py", "x")]).with(|options| options.entry = "main.py".into());
+    assert_error(&fixture, &[&["main.py is no JavaScript or TypeScript"]]);
+    let fixture = Fixture::new(&[(
+        MAIN,
+        "import x from 'https://example.com/x.js'; export default x;",
+    )]);
+    assert_error(
+        &fixture,
+        &[&["\"https://example.com/x.js\"", "src/index.ts:1:15", "npm"]],
+    );
+}
+
+#[test]
+fn a_tsconfig_that_is_not_there_is_an_error() {
+    let fixture = Fixture::new(&[(MAIN, "export default 1;")])
+        .with(|options| options.tsconfig = Some("tsconfig.missing.json".into()));
+    assert_error(&fixture, &[&["tsconfig.missing.json"]]);
+}
+
+#[test]
+fn a_broken_package_json_is_named_with_its_place() {
+    let fixture = Fixture::new(&[
+        (MAIN, "export default 1;"),
+        ("package.json", "{\n  \"name\": \"x\",,\n}\n"),
+    ]);
+    assert_error(
+        &fixture,
+        &[&["package.json is no valid JSON", "package.json:2:15"]],
+    );
+    let fixture = Fixture::new(&[
+        (MAIN, "import p from 'p'; export default p;"),
+        ("node_modules/p/package.json", "{ \"main\": }"),
+        ("node_modules/p/index.js", ""),
+    ]);
+    assert_error(
+        &fixture,
+        &[&[
+            "\"p\"",
+            "JSON",
+            "node_modules/p/package.json",
+            "src/index.ts:1:15",
+        ]],
+    );
+}

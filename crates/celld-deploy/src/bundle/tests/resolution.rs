@@ -412,3 +412,64 @@ fn inputs_name_every_file_that_took_part() {
     wanted.sort();
     assert_eq!(fixture.bundle().inputs, wanted);
 }
+
+#[test]
+fn packages_that_ship_sources_beside_compiled_files_mean_the_latter() {
+    let fixture = Fixture::new(&[
+        (
+            MAIN,
+            "import a from './own'; import b from 'p'; export default [a, b];",
+        ),
+        ("src/own.ts", "export default 'own ts';"),
+        ("src/own.js", "export default 'own js';"),
+        (
+            "node_modules/p/index.js",
+            "module.exports = [require('./x'), require('./only')];",
+        ),
+        ("node_modules/p/x.ts", "export default 'x ts';"),
+        ("node_modules/p/x.js", "module.exports = 'x js';"),
+        (
+            "node_modules/p/only.ts",
+            "export default 'only ts' as string;",
+        ),
+    ]);
+    let code = fixture.code();
+    for wanted in ["own ts", "x js", "only ts"] {
+        assert!(code.contains(wanted), "{wanted} is missing in\n{code}");
+    }
+    assert!(!code.contains("own js") && !code.contains("x ts"), "{code}");
+}
+
+#[test]
+fn the_place_of_the_project_does_not_show() {
+    let make = |dir: &str| {
+        let fixture = Fixture::new(&[]).with(|options| options.project_dir.push(dir));
+        for (path, text) in [
+            (
+                MAIN,
+                "import a from 'p'; import t from './t.txt'; import j from './j.json'; export default [a, t, j, <p/>];",
+            ),
+            ("src/t.txt", "t"),
+            ("src/j.json", "[1]"),
+            (
+                "tsconfig.json",
+                r#"{ "compilerOptions": { "jsx": "react-jsxdev", "jsxImportSource": "p" } }"#,
+            ),
+            ("node_modules/p/index.js", "module.exports = 1;"),
+            ("node_modules/p/jsx-runtime.js", "exports.jsx = 1;"),
+        ] {
+            fixture.write(
+                &format!("{dir}/{}", path.replace("index.ts", "index.tsx")),
+                text,
+            );
+        }
+        fixture
+            .with(|options| options.entry = "src/index.tsx".into())
+            .bundle()
+            .modules
+    };
+    let plain = make("plain");
+    for odd in ["with space", "ünï", "a#b", "a?b", "[x]{y}", "a%20b", "it's"] {
+        assert_eq!(make(odd), plain, "{odd}");
+    }
+}
