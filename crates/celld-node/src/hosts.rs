@@ -1,7 +1,7 @@
 //! Isolate hosts as the node sees them: mailbox, load, and how they are started.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use celld_core::{CellId, HostId, MonoMs};
 use celld_runtime::api::{CellEvent, HostConfig, HostMessage, WorkerCode, WorkerEvent};
@@ -28,6 +28,8 @@ impl HostFactory for IsolateHosts {
 pub(crate) struct HostEntry {
     handle: HostHandle,
     code: Arc<WorkerCode>,
+    /// The host said that it is lost: what is sent to it from here on would be lost too.
+    dead: AtomicBool,
     /// Stateless events go in. Senders hold it for reading, `stop` for writing, so that nothing
     /// lies behind `Shutdown` in the mailbox.
     open: RwLock<bool>,
@@ -46,6 +48,7 @@ impl HostEntry {
         Self {
             handle,
             code,
+            dead: AtomicBool::new(false),
             open: RwLock::new(true),
             load: AtomicU32::new(0),
             idle_at: AtomicU64::new(0),
@@ -75,12 +78,23 @@ impl HostEntry {
         self.load() > 0 || self.idle_at.load(Ordering::Relaxed) < used.get()
     }
 
+    /// Notes the host's loss.
+    pub(crate) fn bury(&self) {
+        self.dead.store(true, Ordering::Release);
+    }
+
     pub(crate) fn send(&self, message: HostMessage) -> Result<(), HostMessage> {
+        if self.dead.load(Ordering::Acquire) {
+            return Err(message);
+        }
         self.handle.send(message)
     }
 
     /// Sends an event of a cell; gives it back when the host is dead.
     pub(crate) fn send_event(&self, cell: &CellId, event: CellEvent, now: MonoMs) -> Result<(), CellEvent> {
+        if self.dead.load(Ordering::Acquire) {
+            return Err(event);
+        }
         self.count(now);
         match self.handle.send(HostMessage::Cell(cell.clone(), event)) {
             Ok(()) => Ok(()),
@@ -92,7 +106,7 @@ impl HostEntry {
     /// Sends a stateless event; gives it back when the host is stopping or dead.
     pub(crate) fn send_worker(&self, event: WorkerEvent, now: MonoMs) -> Result<(), WorkerEvent> {
         let open = self.open.read();
-        if !*open {
+        if !*open || self.dead.load(Ordering::Acquire) {
             return Err(event);
         }
         self.count(now);

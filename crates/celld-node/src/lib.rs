@@ -7,7 +7,6 @@ mod cells;
 mod clock;
 mod config;
 mod console;
-pub mod deployments;
 pub mod front;
 mod hosts;
 mod internal;

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use celld_bucket::{Bucket, Counted};
 use celld_core::{CellId, Event, ScriptName, SessionId, WallMs};
 use celld_log::NodeLog;
-use celld_runtime::api::{CellEvent, WorkerCode, WorkerEvent, World};
+use celld_runtime::api::{CellEvent, WorkerCode, WorkerEvent};
 use celld_runtime::exchange::{EventError, HttpRequest, HttpResponse, Reply};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
@@ -23,7 +23,6 @@ use crate::refuse;
 use crate::routes::Routes;
 use crate::shared::{Counters, Shared};
 use crate::shell::{Command, Shell};
-use crate::world::RoutedWorld;
 
 /// First segments of the bucket's keys, for counting.
 const CLASSES: &[&str] = &["deploy", "cells", "alarms", "log"];
@@ -99,10 +98,6 @@ impl Node {
         let (core, commands) = mpsc::channel();
         let default_script = config.default_script.clone().map(Arc::from);
         let shared = Arc::new(share(config, store, core, tokio)?);
-        let world: Arc<dyn World> = Arc::new(RoutedWorld(shared.clone()));
-        if shared.world.set(world).is_err() {
-            return Err(StartError::System("the node's world is set twice".into()));
-        }
         recover(&shared);
         let shell = Shell::new(shared.clone());
         let core_thread = std::thread::Builder::new()
@@ -144,6 +139,16 @@ impl Node {
             Err(error) => Some(error.to_string()),
         };
         Drained { complete, log_error }
+    }
+}
+
+impl Drop for Node {
+    /// Ends core and hosts at once. After a drain there is nothing left to end.
+    fn drop(&mut self) {
+        self.handle.shared.command(Command::End);
+        if let Some(thread) = self.core_thread.lock().take() {
+            let _ = thread.join();
+        }
     }
 }
 
@@ -192,30 +197,27 @@ impl NodeHandle {
         }
     }
 
-    /// Adopts code in place of what serves under its name, without dropping a request. `cpu_max`
-    /// replaces the node's limit for one event. The node is ready afterwards.
+    /// Adopts code in place of what serves under its name, without dropping a request. The node is
+    /// ready afterwards.
     ///
     /// # Errors
     /// The code could not be loaded: the text says why, and what served before goes on serving.
-    pub async fn deploy(&self, code: WorkerCode, cpu_max: Option<Duration>) -> Result<(), String> {
-        self.adopt(code, cpu_max).await?;
-        self.set_ready();
-        Ok(())
+    pub async fn deploy(&self, code: WorkerCode) -> Result<(), String> {
+        self.deploy_limited(code, None).await
     }
 
-    pub(crate) async fn adopt(&self, code: WorkerCode, cpu_max: Option<Duration>) -> Result<(), String> {
+    /// The same for code that has its own limit of CPU time for one event.
+    ///
+    /// # Errors
+    /// As for [`NodeHandle::deploy`].
+    pub async fn deploy_limited(&self, code: WorkerCode, cpu_max: Option<Duration>) -> Result<(), String> {
         let (adopted, wait) = oneshot::channel();
         self.shared.command(Command::Deploy { code, cpu_max, adopted });
-        wait.await.unwrap_or_else(|_| Err("the node has ended".into()))
-    }
-
-    pub(crate) fn notice(&self, notice: Notice) {
-        self.shared.console.notice(notice);
-    }
-
-    /// True when at least one Worker serves.
-    pub fn serves_anything(&self) -> bool {
-        self.shared.pools.pin().values().any(|pool| pool.is_adopted())
+        let result = wait.await.unwrap_or_else(|_| Err("the node has ended".into()));
+        if result.is_ok() {
+            self.set_ready();
+        }
+        result
     }
 
     /// Says that everything that was to be served at the start is served (see `/readyz`).
@@ -268,7 +270,6 @@ fn share(
         core_config: config.core,
         tokio,
         core,
-        world: OnceLock::new(),
         draining: AtomicBool::new(false),
         counts: Mutex::default(),
         counters: Counters::default(),

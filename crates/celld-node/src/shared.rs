@@ -1,10 +1,10 @@
 //! What every part of a node holds on to.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, mpsc};
 
 use celld_core::{CellId, Counts, Event, HostId, ScriptName};
-use celld_runtime::api::{Limits, WorkerCode, WorkerEvent, World};
+use celld_runtime::api::{Limits, WorkerCode, WorkerEvent};
 use celld_runtime::exchange::EventError;
 use celld_runtime::socket::CellSockets;
 use parking_lot::Mutex;
@@ -19,8 +19,8 @@ use crate::routes::{Routes, Sent};
 use crate::shell::Command;
 use crate::workers::{Dispatched, Pool};
 
-/// Bytes of commits after which the size of the log is looked at.
-const LOG_LOOK_BYTES: u64 = 1 << 20;
+/// What a commit takes in the log beside its segment, in bytes.
+const COMMIT_HEAD_BYTES: u64 = 128;
 /// Cells that are named to the core when the log is too large.
 const OLDEST_CELLS_MAX: usize = 256;
 
@@ -42,8 +42,6 @@ pub(crate) struct Shared {
     pub(crate) tokio: tokio::runtime::Handle,
     /// To the core's thread.
     pub(crate) core: mpsc::Sender<Command>,
-    /// The same node as scripts see it.
-    pub(crate) world: OnceLock<Arc<dyn World>>,
     pub(crate) draining: AtomicBool,
     pub(crate) counts: Mutex<Counts>,
     pub(crate) counters: Counters,
@@ -56,6 +54,8 @@ pub(crate) struct Counters {
     pub(crate) worker_events: AtomicU64,
     pub(crate) commits: AtomicU64,
     pub(crate) commit_bytes: AtomicU64,
+    /// About as many bytes as commits take in the log.
+    log_bytes: AtomicU64,
     pub(crate) activations: AtomicU64,
     pub(crate) evictions: AtomicU64,
     pub(crate) saves: AtomicU64,
@@ -130,11 +130,14 @@ impl Shared {
         }
     }
 
-    /// Notes a commit, and looks at the log's size every so many bytes.
+    /// Notes a commit, and looks at the log's size every quarter of a file.
     pub(crate) fn note_commit(self: &Arc<Self>, bytes: u64) {
         Counters::one(&self.counters.commits);
-        let before = self.counters.commit_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if before / LOG_LOOK_BYTES != (before + bytes) / LOG_LOOK_BYTES {
+        self.counters.commit_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let bytes = bytes + COMMIT_HEAD_BYTES;
+        let before = self.counters.log_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let every = (self.log_file_bytes / 4).max(1);
+        if before / every != (before + bytes) / every {
             self.look_at_log();
         }
     }
@@ -155,11 +158,6 @@ impl Shared {
             };
             shared.tell(Event::LogSize { bytes, oldest });
         });
-    }
-
-    /// The node as scripts see it.
-    pub(crate) fn world(&self) -> Arc<dyn World> {
-        self.world.get().cloned().expect("the world is set before the core's thread starts")
     }
 
     /// The class that a Worker has for a cell.

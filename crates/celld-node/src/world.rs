@@ -69,6 +69,7 @@ impl World for RoutedWorld {
 
     fn host_lost(&self, host: HostId, why: EventError) {
         if let Some(entry) = self.0.hosts.pin().get(&host) {
+            entry.bury();
             let script = entry.code().name.clone();
             self.0.console.notice(Notice::HostLost { script, why: why.message });
         }

@@ -44,8 +44,10 @@ pub(crate) async fn load(store: &Store, cell: &CellId, settled: Lsn) -> Result<L
 }
 
 async fn load_once(store: &Store, cell: &CellId) -> Result<Loaded, CellError> {
+    // In this order: what a checkpoint takes out of the tail is in a record that is read later.
+    let tail = store.log.tail(cell);
     let (base, record) = fetch(store, cell).await?;
-    let Some(tail) = store.log.tail(cell) else {
+    let Some(tail) = tail else {
         return Ok(from_record(base, record));
     };
     let void = tail.deleted;
@@ -113,9 +115,10 @@ async fn fetch(store: &Store, cell: &CellId) -> Result<(Base, Option<CellRecord>
 
 /// Reads the alarm that a cold cell has set.
 pub(crate) async fn read_alarm(store: &Store, cell: &CellId) -> Result<AlarmFound, CellError> {
+    let tail = store.log.tail(cell);
     let (_, record) = fetch(store, cell).await?;
     let have = record.as_ref().map_or(Txid::default(), |record| record.txid);
-    let alarm_ms = match store.log.tail(cell) {
+    let alarm_ms = match tail {
         Some(tail) if tail.deleted || tail.txid > have => tail.alarm_ms,
         _ => record.and_then(|record| record.alarm_ms),
     };

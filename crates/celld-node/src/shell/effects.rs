@@ -1,6 +1,7 @@
 //! Effects that concern hosts, deployments and alarms.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use celld_core::{AlarmEnd, AlarmFound, CellId, Effect, Event, Generation, HostId, WallMs};
@@ -14,6 +15,7 @@ use crate::console::Notice;
 use crate::hosts::HostEntry;
 use crate::refuse;
 use crate::shared::{Counters, Shared};
+use crate::world::RoutedWorld;
 
 impl Shell {
     pub(super) fn effect(&mut self, effect: Effect) {
@@ -63,7 +65,7 @@ impl Shell {
             code: code.clone(),
             limits,
             snapshot: self.shared.snapshot,
-            world: self.shared.world(),
+            world: Arc::new(RoutedWorld(self.shared.clone())),
             tokio: self.shared.tokio.clone(),
         };
         let report = StartReport { host: id, shared: Some(self.shared.clone()) };
@@ -117,13 +119,23 @@ impl Shell {
     }
 
     fn drained(&mut self) {
+        self.end();
+        for done in self.drained.drain(..) {
+            let _ = done.send(());
+        }
+    }
+
+    /// Ends what is left: hosts, and events that wait for one.
+    pub(super) fn end(&mut self) {
+        self.ended = true;
+        self.shared.draining.store(true, Ordering::Relaxed);
+        let hosts: Vec<HostId> = self.host_generation.keys().copied().collect();
+        for host in hosts {
+            self.stop_host(host, 0);
+        }
         for pool in self.shared.pools.pin().values() {
             pool.publish(Vec::new(), self.shared.clock.mono());
             pool.refuse(&refuse::retryable("The node is shutting down.".into()));
-        }
-        self.ended = true;
-        for done in self.drained.drain(..) {
-            let _ = done.send(());
         }
     }
 }

@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Saved { cell: CellId, result: Result<Option<Base>, CellError> },
     /// Every cell is to leave.
     Drain { grace: Duration, done: oneshot::Sender<()> },
+    /// The node is dropped: end at once.
+    End,
 }
 
 /// What the shell keeps of a cell that is not cold.
@@ -154,6 +156,7 @@ impl Shell {
             Command::Loaded { cell, result } => self.loaded(cell, result),
             Command::Evicted { cell, result } => self.evicted(cell, result),
             Command::Saved { cell, result } => self.saved(cell, result),
+            Command::End => self.end(),
             Command::Drain { grace, done } => {
                 self.shared.draining.store(true, Ordering::Relaxed);
                 self.drained.push(done);

@@ -1,0 +1,270 @@
+//! A node with made-up hosts and a real bucket, log and storage.
+
+mod support;
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use support::{Bench, cell};
+
+fn wall_ms() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    i64::try_from(since.as_millis()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_reach_the_worker_and_a_new_deployment_takes_over_without_losing_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path(), |_| {});
+    assert!(!bench.handle.is_ready());
+    let early = bench.get("/").await.unwrap_err();
+    assert!(early.message.contains("No Worker is deployed"), "{early}");
+    bench.deploy("one", &[]).await.unwrap();
+    assert!(bench.handle.is_ready());
+    assert_eq!(bench.get("/").await.unwrap(), "one");
+
+    let (reached, deployed) = tokio::join!(
+        async {
+            let mut versions = Vec::new();
+            for _ in 0..300 {
+                versions.push(bench.get("/").await.unwrap());
+            }
+            versions
+        },
+        bench.deploy("two", &[]),
+    );
+    deployed.unwrap();
+    assert!(reached.iter().all(|version| version == "one" || version == "two"));
+    assert_eq!(bench.get("/").await.unwrap(), "two");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deployment_that_does_not_load_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path(), |_| {});
+    bench.deploy("one", &[]).await.unwrap();
+    let why = bench.deploy("broken", &[]).await.unwrap_err();
+    assert!(why.contains("SyntaxError: it is broken"), "{why}");
+    assert_eq!(bench.get("/").await.unwrap(), "one");
+    bench.deploy("two", &[]).await.unwrap();
+    assert_eq!(bench.get("/").await.unwrap(), "two");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_burst_for_a_cold_cell_is_answered_in_order_by_one_activation() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path(), |_| {});
+    bench.deploy("one", &["Counter"]).await.unwrap();
+    let counter = cell("Counter", 1);
+    let waiting: Vec<_> = (0..500).map(|_| bench.send(&counter, "/add")).collect();
+    for (i, answer) in waiting.into_iter().enumerate() {
+        let answer = match answer.await.unwrap().body {
+            celld_runtime::exchange::Body::Bytes(bytes) => bytes,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(answer, format!("{} name", i + 1));
+    }
+    assert_eq!(bench.stage.activations.load(Ordering::Relaxed), 1);
+    bench.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_cells_leave_and_come_back_with_their_data_while_requests_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path(), |config| {
+        config.core.idle_after_ms = 1;
+        config.core.hibernate_after_ms = 1;
+    });
+    bench.deploy("one", &["Counter"]).await.unwrap();
+    let rounds = 120u64;
+    let mut tasks = tokio::task::JoinSet::new();
+    let bench = std::sync::Arc::new(bench);
+    for n in 0..6 {
+        let bench = bench.clone();
+        tasks.spawn(async move {
+            for i in 1..=rounds {
+                let got = bench.cell(&cell("Counter", n), "/add").await.unwrap();
+                assert_eq!(got, format!("{i} name"));
+                if i % 3 == u64::from(n) % 3 {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    bench.check();
+    assert!(bench.stage.activations.load(Ordering::Relaxed) > 20, "cells did leave");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn acknowledged_writes_survive_a_crash_and_a_drain() {
+    let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    {
+        let bench = Bench::start(dir.path(), |_| {});
+        bench.deploy("one", &["Counter"]).await.unwrap();
+        for n in 0..40 {
+            for i in 1..=3 {
+                assert_eq!(bench.cell(&cell("Counter", n), "/add").await.unwrap(), format!("{i} name"));
+            }
+        }
+        // What a crash would leave: nothing is saved, the log is not closed.
+        copy_dir(&dir.path().join("bucket"), &copy.path().join("bucket"));
+    }
+    {
+        let bench = Bench::start(copy.path(), |_| {});
+        bench.deploy("two", &["Counter"]).await.unwrap();
+        assert_eq!(bench.cell(&cell("Counter", 7), "/add").await.unwrap(), "4 name");
+        let drained = bench.node.drain(Duration::from_secs(5)).await;
+        assert!(drained.complete, "{drained:?}");
+        assert_eq!(drained.log_error, None);
+        assert!(bench.stage.resident.lock().is_empty());
+    }
+    let bench = Bench::start(copy.path(), |_| {});
+    bench.deploy("two", &["Counter"]).await.unwrap();
+    for n in 0..40 {
+        let expected = if n == 7 { "4 name" } else { "3 name" };
+        assert_eq!(bench.cell(&cell("Counter", n), "/get").await.unwrap(), expected);
+    }
+    bench.check();
+}
+
+fn copy_dir(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_dir(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn recovered_cells_move_into_their_records_in_the_background() {
+    let dir = tempfile::tempdir().unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    {
+        let bench = Bench::start(dir.path(), |_| {});
+        bench.deploy("one", &["Counter"]).await.unwrap();
+        for n in 0..10 {
+            bench.cell(&cell("Counter", n), "/add").await.unwrap();
+        }
+        copy_dir(&dir.path().join("bucket"), &copy.path().join("bucket"));
+    }
+    let bench = Bench::start(copy.path(), |_| {});
+    for _ in 0..500 {
+        let metrics = bench.metrics().await;
+        if metrics["cells"]["recovered_unsaved"] == 0 && metrics["cells"]["records_written"] == 10 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let metrics = bench.metrics().await;
+    assert_eq!(metrics["cells"]["records_written"], 10, "{metrics}");
+    assert_eq!(metrics["log"]["live_bytes"], 0, "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_host_takes_no_acknowledged_write_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path(), |_| {});
+    bench.deploy("one", &["Counter"]).await.unwrap();
+    let (one, two) = (cell("Counter", 1), cell("Counter", 2));
+    for i in 1..=20 {
+        assert_eq!(bench.cell(&one, "/add").await.unwrap(), format!("{i} name"));
+        assert_eq!(bench.cell(&two, "/add").await.unwrap(), format!("{i} name"));
+        bench.cell(&one, "/die").await.unwrap_err();
+    }
+    bench.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_code_takes_the_cells_over_with_their_data() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path(), |_| {});
+    bench.deploy("v1", &["Counter", "Old"]).await.unwrap();
+    for n in 0..50 {
+        assert_eq!(bench.cell(&cell("Counter", n), "/add").await.unwrap(), "1 name");
+    }
+    bench.cell(&cell("Old", 1), "/add").await.unwrap();
+    bench.deploy("v2", &["Counter"]).await.unwrap();
+    for n in 0..50 {
+        assert_eq!(bench.cell(&cell("Counter", n), "/add").await.unwrap(), "2 name");
+    }
+    let gone = bench.cell(&cell("Old", 1), "/add").await.unwrap_err();
+    assert!(gone.message.contains("\"Old\""), "{gone}");
+    bench.check();
+    bench.until("hosts of old code end", |bench| bench.stage.hosts_started.load(Ordering::Relaxed) >= 4).await;
+    let metrics = bench.metrics().await;
+    assert_eq!(metrics["hosts"]["stateless"], 1, "{metrics}");
+    assert_eq!(metrics["hosts"]["cells"], 2, "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_alarm_fires_is_tried_again_and_wakes_a_cold_cell_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let due = {
+        let bench = Bench::start(dir.path(), |_| {});
+        bench.deploy("one", &["Counter"]).await.unwrap();
+        bench.stage.alarms_fail.store(1, Ordering::Relaxed);
+        let at = wall_ms() + 50;
+        bench.cell(&cell("Counter", 1), &format!("/alarm?{at}")).await.unwrap();
+        bench.until("the alarm fires twice", |bench| bench.stage.alarms.lock().len() == 2).await;
+        let fired = bench.stage.alarms.lock().clone();
+        assert_eq!(fired, [(cell("Counter", 1), at, 0), (cell("Counter", 1), at, 1)]);
+        let due = wall_ms() + 1_500;
+        bench.cell(&cell("Counter", 2), &format!("/alarm?{due}")).await.unwrap();
+        assert!(bench.node.drain(Duration::from_secs(5)).await.complete);
+        due
+    };
+    let bench = Bench::start(dir.path(), |_| {});
+    bench.deploy("one", &["Counter"]).await.unwrap();
+    bench.until("the alarm fires", |bench| !bench.stage.alarms.lock().is_empty()).await;
+    assert_eq!(bench.stage.alarms.lock().clone(), [(cell("Counter", 2), due, 0)]);
+    assert!(wall_ms() >= due);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(bench.stage.alarms.lock().len(), 1, "and it does not fire again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_is_kept_small_by_checkpoints() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path(), |config| config.core.log_budget_bytes = 128 << 10);
+    bench.deploy("one", &["Counter"]).await.unwrap();
+    for _ in 0..60 {
+        for n in 0..20 {
+            bench.cell(&cell("Counter", n), "/add").await.unwrap();
+        }
+    }
+    let metrics = bench.metrics().await;
+    assert!(metrics["cells"]["records_written"].as_u64().unwrap() > 0, "{metrics}");
+    assert!(metrics["log"]["files"].as_u64().unwrap() < 4, "{metrics}");
+    bench.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_node_lets_idle_cells_go_for_new_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path(), |config| config.core.resident_max = 8);
+    bench.deploy("one", &["Counter"]).await.unwrap();
+    for n in 0..40 {
+        assert_eq!(bench.cell(&cell("Counter", n), "/add").await.unwrap(), "1 name");
+        assert!(bench.stage.resident.lock().len() <= 8);
+    }
+    assert_eq!(bench.cell(&cell("Counter", 0), "/add").await.unwrap(), "2 name");
+    bench.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_node_in_the_same_bucket_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let _bench = Bench::start(dir.path(), |_| {});
+    let bucket = celld_bucket::BucketUrl::parse(&format!("file://{}/bucket", dir.path().display())).unwrap();
+    let config = celld_node::NodeConfig::new(bucket, dir.path().join("other"), &[]);
+    let error = celld_node::Node::start(config, tokio::runtime::Handle::current()).err().unwrap();
+    assert!(error.to_string().contains("another celld node"), "{error}");
+}
