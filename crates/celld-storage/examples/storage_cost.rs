@@ -87,6 +87,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Ok(());
     }
     times(&path)?;
+    threads(dir.path())?;
     sizes(&path)?;
     memory(dir.path())?;
     Ok(())
@@ -134,6 +135,12 @@ fn times(path: &Path) -> Result<(), StorageError> {
         db.kv_put("counter", &round.to_le_bytes())
     })?;
     db.commit()?;
+    time("nested transaction with a put + commit", rounds, |round| {
+        let depth = db.begin_nested()?;
+        db.kv_put("counter", &round.to_le_bytes())?;
+        db.release_nested(depth)?;
+        db.commit().map(|_| ())
+    })?;
     time("kv get", rounds, |_| db.kv_get("counter").map(|_| ()))?;
     time("kv get, random of 10,000 keys", rounds, |_| {
         next = next.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -198,6 +205,45 @@ fn times(path: &Path) -> Result<(), StorageError> {
         db.kv_get("a")?;
         db.destroy()
     })
+}
+
+/// The same work on cells of their own in four threads at once: what cells share shows here.
+fn threads(dir: &Path) -> Result<(), StorageError> {
+    let work = |index: u32| -> Result<(f64, f64), StorageError> {
+        let rounds = 50_000u32;
+        let mut db = open(&dir.join(format!("t{index}")))?;
+        let each = |from: u64| (cpu_ns() - from) as f64 / 1e3 / f64::from(rounds);
+        db.kv_put("counter", &[1; 8])?;
+        let start = cpu_ns();
+        for _ in 0..rounds {
+            db.kv_get("counter")?;
+        }
+        let read = each(start);
+        let start = cpu_ns();
+        for round in 0..rounds {
+            db.kv_put("counter", &round.to_le_bytes())?;
+            db.commit()?;
+        }
+        let write = each(start);
+        db.destroy()?;
+        Ok((read, write))
+    };
+    let results = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..4)
+            .map(|index| scope.spawn(move || work(index)))
+            .collect();
+        let join =
+            |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join().unwrap_or(Ok((0.0, 0.0)));
+        all.into_iter().map(join).collect::<Result<Vec<_>, _>>()
+    })?;
+    let mean = |pick: fn(&(f64, f64)) -> f64| results.iter().map(pick).sum::<f64>() / 4.0;
+    println!("{:<52} {:>9.2} µs", "kv get, four threads", mean(|r| r.0));
+    println!(
+        "{:<52} {:>9.2} µs",
+        "kv put + commit, four threads",
+        mean(|r| r.1)
+    );
+    Ok(())
 }
 
 fn sizes(path: &Path) -> Result<(), StorageError> {

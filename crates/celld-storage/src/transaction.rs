@@ -2,6 +2,7 @@
 
 use crate::cell::{CellDb, Fixed};
 use crate::error::{SqlError, StorageError};
+use crate::stmt::Stmt;
 
 /// A level of nested transactions; the outermost is 1.
 pub type Depth = u32;
@@ -106,9 +107,13 @@ impl CellDb {
             });
         }
         let sql = format!("{verb} _cf_{depth}");
-        match self.opened()?.conn.run_trusted(&sql) {
-            Err(StorageError::Sql(error)) => Err(self.failed(error)),
-            other => other,
-        }
+        let open = self.opened()?;
+        let (text, mut stmt) = match open.trusted_cache.take(&sql) {
+            Some(found) => found,
+            None => (sql.as_str().into(), Stmt::trusted(&open.conn, &sql)?),
+        };
+        let result = stmt.step();
+        self.give_back(stmt, Some(text));
+        result.map(|_| ()).map_err(|error| self.failed(error))
     }
 }
