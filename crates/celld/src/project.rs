@@ -21,8 +21,11 @@ pub struct Loaded {
 
 /// Reads a project; with `local` also its `.dev.vars`.
 pub fn load(path: &Path, env: Option<&str>, local: bool) -> Result<Loaded, Failure> {
+    // The configuration gives paths relative to itself, the bundler takes them relative to the
+    // project: with an absolute path both mean the same.
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let (mut project, warnings) =
-        Project::load(path, env).map_err(|errors| report::config_failure(&errors))?;
+        Project::load(&path, env).map_err(|errors| report::config_failure(&errors))?;
     let local = if local {
         dotenv::apply(&mut project)
             .map_err(|error| Failure::new(errors::DEV_VARS, error.to_string()))?

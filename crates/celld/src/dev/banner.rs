@@ -56,7 +56,8 @@ pub fn text(banner: &Banner<'_>) -> String {
     }
     table.row("Data", [banner.data.display().to_string()]);
     let watching = match banner.watching {
-        Some(count) => format!("{count} files"),
+        Some(1) => "1 source file".to_owned(),
+        Some(count) => format!("{count} source files"),
         None => "no (--no-watch)".to_owned(),
     };
     table.row("Watching", [watching]);

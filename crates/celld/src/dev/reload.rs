@@ -191,7 +191,7 @@ impl Reloader {
             "{} {} {}\n",
             paint(DIM, clock()),
             paint(GOOD, "reloaded"),
-            paint(DIM, format!("{} in {ms} ms", serving.report.id)),
+            paint(DIM, format!("{:.8} in {ms} ms", serving.report.id.to_string())),
         );
         let value = json!({ "event": "reloaded", "version": serving.report.id, "ms": ms });
         self.console.say(text, value);
