@@ -61,6 +61,7 @@ pub struct Watcher {
     project_dir: PathBuf,
     inputs: BTreeSet<PathBuf>,
     watched: HashSet<PathBuf>,
+    ignored: Vec<PathBuf>,
     system: RecommendedWatcher,
     events: mpsc::Receiver<Event>,
     /// Changes collected and not yet announced.
@@ -98,6 +99,7 @@ pub fn watch(project_dir: &Path, inputs: &[PathBuf]) -> Result<Watcher, WatchErr
         project_dir: project_dir.clone(),
         inputs: BTreeSet::new(),
         watched: HashSet::new(),
+        ignored: Vec::new(),
         system,
         events,
         pending: BTreeSet::new(),
@@ -129,8 +131,16 @@ impl Watcher {
         Ok(())
     }
 
+    /// Leaves a directory out, such as one inside the project that the running program writes
+    /// to. Inputs in it still count. A relative path starts from the project.
+    pub fn ignore(&mut self, dir: &Path) {
+        let dir = self.project_dir.join(dir);
+        self.ignored
+            .push(std::fs::canonicalize(&dir).unwrap_or(dir));
+    }
+
     /// Waits for the next relevant change, and then until the project has been quiet for a
-    /// moment. `None` when the watch has ended. Cancel safe.
+    /// moment. `None` when the watch has ended. Cancel safe. Needs a Tokio runtime with timers.
     pub async fn changed(&mut self) -> Option<Changes> {
         while self.pending.is_empty() && !self.overflow {
             let event = self.events.recv().await?;
@@ -191,8 +201,9 @@ impl Watcher {
 
     /// Whether `dir` is the project or lies in it, outside the skipped directories.
     fn is_source_dir(&self, dir: &Path) -> bool {
-        dir.strip_prefix(&self.project_dir)
-            .is_ok_and(|inside| !inside.iter().any(is_skipped))
+        let inside = dir.strip_prefix(&self.project_dir);
+        inside.is_ok_and(|inside| !inside.iter().any(is_skipped))
+            && !self.ignored.iter().any(|ignored| dir.starts_with(ignored))
     }
 
     fn add_tree(&mut self, dir: &Path) -> Result<(), WatchError> {
