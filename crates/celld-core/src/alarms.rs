@@ -384,7 +384,13 @@ mod tests {
         bench.alarms.hint(cell(1), at(60_000));
         bench.alarms.hint(cell(1), at(120_000));
         bench.alarms.fire_due(at(60_000), 10, &mut bench.out);
-        assert_eq!(bench.out.pop(), Some(Effect::ReadAlarm { cell: cell(1), hinted: at(60_000) }));
+        assert_eq!(
+            bench.out.pop(),
+            Some(Effect::ReadAlarm {
+                cell: cell(1),
+                hinted: at(60_000)
+            })
+        );
         bench.alarms.set(cell(1), Some(at(70_000)));
         bench
             .alarms
@@ -402,7 +408,13 @@ mod tests {
         bench
             .alarms
             .fire_due(at(REREAD_MS as i64), 10, &mut bench.out);
-        assert_eq!(bench.out.pop(), Some(Effect::ReadAlarm { cell: cell(1), hinted: at(5_000) }));
+        assert_eq!(
+            bench.out.pop(),
+            Some(Effect::ReadAlarm {
+                cell: cell(1),
+                hinted: at(5_000)
+            })
+        );
     }
 
     #[test]

@@ -17,6 +17,8 @@ mod machine;
 mod residency;
 mod sabotage;
 mod scripts;
+#[cfg(test)]
+mod sim;
 mod time;
 
 pub use alarms::ALARM_RETRIES_MAX;

@@ -71,7 +71,6 @@ impl Core {
     }
 
     pub(crate) fn wanted(&mut self, cell: CellId, now: MonoMs) {
-        let forget = self.sabotage.is(Fault::ForgetWaiter);
         let twice = self.sabotage.is(Fault::ActivateTwice);
         let hasty = self.sabotage.is(Fault::LoadWhileSaving);
         match self.cells.get_mut(&cell) {
@@ -84,7 +83,7 @@ impl Core {
                 state: State::Saving,
                 ..
             }) if hasty => self.begin(cell, now),
-            Some(held) => held.wanted |= !forget,
+            Some(held) => held.wanted = true,
         }
     }
 
@@ -397,10 +396,12 @@ impl Core {
             held.state = State::Saving;
             self.checkpoints.started(&cell);
             self.out.push(Effect::SaveRecord { cell: cell.clone() });
+            self.vacate(&cell, host, now);
         } else {
-            self.leave(cell.clone(), now);
+            // First out, then perhaps in again: it may come back to the same host.
+            self.vacate(&cell, host, now);
+            self.leave(cell, now);
         }
-        self.vacate(&cell, host, now);
     }
 
     /// A write of the cell's record has ended, well or not.
@@ -428,8 +429,8 @@ impl Core {
     pub(crate) fn cell_lost(&mut self, host: HostId, cell: CellId, now: MonoMs) {
         let state = self.cells.get(&cell).map(|held| &held.state);
         if matches!(state, Some(State::Resident { host: home, .. }) if *home == host) {
-            self.lose(cell.clone(), now);
             self.vacate(&cell, host, now);
+            self.lose(cell, now);
         }
     }
 

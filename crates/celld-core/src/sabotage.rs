@@ -6,8 +6,6 @@
 pub(crate) enum Fault {
     /// A second request for a cell that is being loaded starts a second activation.
     ActivateTwice,
-    /// A request during eviction is forgotten.
-    ForgetWaiter,
     /// A cell that is being saved is loaded at once.
     LoadWhileSaving,
     /// Hosts take more cells than allowed.
