@@ -360,6 +360,8 @@ fn gaps_repeats_and_foreign_segments_are_refused() {
     );
     assert!(refused(image(&all[1..], 3)).contains("missing"));
     assert!(refused(image(&all[..2], 3)).contains("ends at txid 2, but its record says 3"));
+    let partial = [without_a_page(&all[0], 0)];
+    assert!(refused(image(&partial, 1)).contains("does not hold every page"));
     let mut other = Cell::new();
     other.db.kv_put("x", b"1").unwrap();
     other.commit();
