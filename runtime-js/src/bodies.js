@@ -1,6 +1,7 @@
 // Bodies between JavaScript streams and the host's channels.
 // @ts-check
 
+import { core } from "ext:core/mod.js";
 import { op_body_cancel, op_body_end, op_body_fail, op_body_open, op_body_read, op_body_write } from "ext:core/ops";
 import { body as bodyApi, streams } from "./web.js";
 import { unwrap } from "./errors.js";
@@ -84,6 +85,11 @@ export function bodyToHost(inner) {
     throw new TypeError("Body has already been used. It can only be used once. Use tee() first if you need to read it twice.");
   }
   const length = typeof inner.length === "number" ? inner.length : (fixedLength.get(held) ?? -1);
+  const whole = wholes.get(held);
+  if (whole !== undefined) {
+    held.getReader();
+    return { whole, rid: 0, length: -1, stream: null };
+  }
   const rid = native.get(held);
   if (rid !== undefined) {
     native.delete(held);
@@ -91,6 +97,30 @@ export function bodyToHost(inner) {
     return { whole: null, rid, length, stream: null };
   }
   return { whole: null, rid: op_body_open(length), length, stream: held };
+}
+
+/** Whole bodies that were turned into streams, by stream. */
+const wholes = new WeakMap();
+
+/**
+ * Replaces a whole, unread body by a byte stream over it.
+ * @param {any} inner InnerBody
+ */
+export function wholeToStream(inner) {
+  const held = inner.streamOrStatic;
+  if (held instanceof ReadableStream || held.consumed) return;
+  const bytes = typeof held.body === "string" ? core.encode(held.body) : held.body;
+  const stream = new ReadableStream({
+    type: "bytes",
+    pull(controller) {
+      if (bytes.byteLength > 0) controller.enqueue(bytes.slice());
+      controller.close();
+      controller.byobRequest?.respond(0);
+    },
+  });
+  wholes.set(stream, held.body);
+  if (inner.length === null && typeof held.body !== "string") inner.length = bytes.byteLength;
+  inner.streamOrStatic = stream;
 }
 
 /** Readable ends whose total length is known (FixedLengthStream). */

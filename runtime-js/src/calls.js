@@ -6,7 +6,9 @@ import { pumpBody } from "./bodies.js";
 import { currentEvent, forbidAtGlobalScope } from "./context.js";
 import { rebuildError } from "./errors.js";
 import { Request, requestToHost, responseFromHost } from "./http.js";
-import { abort } from "./web.js";
+import { abort, url as urlApi } from "./web.js";
+
+const { URL } = urlApi;
 
 /** Calls under way: what to do with each answer. */
 const waiting = /** @type {Map<number, (answer: any) => void>} */ (new Map());
@@ -42,9 +44,8 @@ export function answerOf(id, convert) {
           reject(error);
         }
       };
-      // The running section's own calls are answered inside it.
-      if (cell === null || (section !== null && cell.section === section)) settle();
-      else cell.deliver(settle);
+      if (cell === null) settle();
+      else cell.resume(section, settle);
     });
   });
 }
@@ -55,15 +56,45 @@ export function answerOf(id, convert) {
  * @param {any} init
  * @param {(wire: any[], slot: number) => number} start
  */
-export function fetchThrough(input, init, start) {
-  const request = input instanceof Request && init === undefined ? input : new Request(input, init);
+export async function fetchThrough(input, init, start) {
+  let request = input instanceof Request && init === undefined ? input : new Request(input, init);
+  for (let hops = 0; ; hops++) {
+    const response = await exchange(request, start);
+    const location = request.redirect === "follow" && response.webSocket === null && REDIRECTS.has(response.status) ? response.headers.get("location") : null;
+    if (location === null) return response;
+    if (hops === REDIRECTS_MAX) throw new TypeError("Too many redirects.");
+    request = redirected(request, response.status, location);
+  }
+}
+
+const REDIRECTS = new Set([301, 302, 303, 307, 308]);
+/** Most redirects that are followed. */
+const REDIRECTS_MAX = 20;
+
+/**
+ * The request that a redirect asks for.
+ * @param {any} request @param {number} status @param {string} location
+ */
+function redirected(request, status, location) {
+  const target = new URL(location, request.url).href;
+  const toGet = (status === 303 && request.method !== "HEAD") || ((status === 301 || status === 302) && request.method === "POST");
+  if (!toGet && request.bodyUsed) throw new TypeError("A request with a one-time-use body (it was initialized from a stream, not a buffer) encountered a redirect requiring the body to be retransmitted. To avoid this error in the future, construct this request from a buffer-like body initializer.");
+  return new Request(target, { method: toGet ? "GET" : request.method, headers: request.headers, redirect: "follow", signal: request.signal });
+}
+
+/**
+ * One request and its answer.
+ * @param {any} request
+ * @param {(wire: any[], slot: number) => number} start
+ */
+function exchange(request, start) {
   const wire = requestToHost(request);
   const slot = currentEvent()?.slot ?? 0;
   const signal = wire.signal;
   if (signal.aborted) return Promise.reject(signal.reason);
   const { body } = wire;
   const id = start([wire.method, wire.url, wire.headers, body.whole, body.rid, body.length, wire.cf, wire.websocket, wire.manual], slot);
-  const answer = answerOf(id, responseFromHost);
+  const answer = answerOf(id, (parts) => responseFromHost(parts, wire.url));
   // A failing request body fails the request; the pump's own rejection adds nothing.
   if (body.stream !== null) pumpBody(body.stream, body.rid, slot).catch(() => {});
   return abortable(answer, signal, id);
@@ -126,9 +157,26 @@ export async function fetch(input, init) {
  * @returns {Target}
  */
 export function cellTarget(namespace, hex, name) {
+  // A stub whose object was reset, or whose connection was lost, stays broken.
+  /** @type {{ error: unknown } | null} */
+  let broken = null;
+  /** @param {any} error */
+  const failed = (error) => {
+    if (typeof error === "object" && error !== null) {
+      error.durableObjectId = hex;
+      if (error.durableObjectReset === true || error.message === "Network connection lost.") broken = { error };
+    }
+    throw error;
+  };
   return {
-    fetch: async (input, init) => fetchThrough(input, init, (wire, slot) => op_call_cell_fetch(slot, namespace, hex, name ?? null, wire)),
-    call: (path, args) => answerOf(op_call_cell_rpc(currentEvent()?.slot ?? 0, namespace, hex, name ?? null, path, args), (bytes) => bytes),
+    fetch: async (input, init) => {
+      if (broken !== null) throw broken.error;
+      return fetchThrough(input, init, (wire, slot) => op_call_cell_fetch(slot, namespace, hex, name ?? null, wire)).catch(failed);
+    },
+    call: (path, args) => {
+      if (broken !== null) return Promise.reject(broken.error);
+      return answerOf(op_call_cell_rpc(currentEvent()?.slot ?? 0, namespace, hex, name ?? null, path, args), (bytes) => bytes).catch(failed);
+    },
   };
 }
 

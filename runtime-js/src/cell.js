@@ -58,6 +58,24 @@ export class Cell {
     else this.waiting.push(work);
   }
 
+  /**
+   * Runs a continuation (a timer, an answer) of work that began in `section`: inside that
+   * section at once, otherwise like an event.
+   * @param {Section | null} section
+   * @param {() => void} work
+   */
+  resume(section, work) {
+    if (section !== null) {
+      for (let inner = this.section; inner !== null; inner = inner.outer) {
+        if (inner === section) {
+          if (!this.isBroken) work();
+          return;
+        }
+      }
+    }
+    this.deliver(work);
+  }
+
   #drain() {
     while (this.section === null && this.waiting.length > 0 && !this.isBroken) {
       const next = this.waiting.shift();

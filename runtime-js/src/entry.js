@@ -90,13 +90,18 @@ class ExecutionContext {
 
   /** @param {unknown} promise */
   waitUntil(promise) {
-    if (!(#event in this)) throw new TypeError("Illegal invocation: function called with incorrect `this` reference. See https://developers.cloudflare.com/workers/observability/errors/#illegal-invocation-errors for details.");
+    if (!ExecutionContext.#owns(this)) throw new TypeError("Illegal invocation: function called with incorrect `this` reference. See https://developers.cloudflare.com/workers/observability/errors/#illegal-invocation-errors for details.");
     this.#event.waitUntil(promise);
   }
 
   passThroughOnException() {
-    if (!(#event in this)) throw new TypeError("Illegal invocation: function called with incorrect `this` reference. See https://developers.cloudflare.com/workers/observability/errors/#illegal-invocation-errors for details.");
+    if (!ExecutionContext.#owns(this)) throw new TypeError("Illegal invocation: function called with incorrect `this` reference. See https://developers.cloudflare.com/workers/observability/errors/#illegal-invocation-errors for details.");
     // There is no origin behind a self-hosted Worker: an exception is answered as one.
+  }
+
+  /** @param {any} value */
+  static #owns(value) {
+    return typeof value === "object" && value !== null && #event in value;
   }
 
   get exports() {
@@ -209,7 +214,7 @@ function respond(event, response) {
   const wire = responseToHost(response);
   const { body } = wire;
   event.answered = true;
-  op_event_respond(event.id, wire.status, wire.headers, body.whole, body.rid, wire.socket, wire.encoded);
+  op_event_respond(event.id, wire.status, wire.statusText, wire.headers, body.whole, body.rid, wire.socket, wire.encoded);
   if (body.stream !== null) {
     event.waitUntil(pumpBody(body.stream, body.rid, event.slot));
   }
@@ -219,9 +224,9 @@ function respond(event, response) {
 /** @param {EventContext} event @param {unknown} error @param {boolean} isRemote the caller is another script */
 function fail(event, error, isRemote) {
   event.answered = true;
-  if (!(event.cell?.isBroken && event.cell.broken === error)) {
-    runAs(event, () => logException(error, "Uncaught "));
-  }
+  // Events of an instance that has ended get the error of its end, from the host.
+  if (event.cell?.isBroken) return;
+  runAs(event, () => logException(error, "Uncaught "));
   op_event_fail(event.id, describeError(error, isRemote));
   event.maybeFinish();
 }

@@ -48,15 +48,7 @@ export function describeError(thrown, withValue) {
     if (withValue) wire.value = serializeOwn(error);
     return wire;
   }
-  const wire = /** @type {WireError} */ ({ name: "", message: safeString(() => String(thrown)) ?? "unprintable value" });
-  if (withValue) {
-    try {
-      wire.value = core.serialize(thrown, { forStorage: true });
-    } catch {
-      // A value that cannot be cloned travels as its text alone.
-    }
-  }
-  return wire;
+  return { name: "Error", message: safeString(() => String(thrown)) ?? "unprintable value" };
 }
 
 /** @param {() => unknown} read */
@@ -102,12 +94,11 @@ function serializeOwn(error) {
  */
 export function rebuildError(wire) {
   const value = wire.value === undefined ? undefined : core.deserialize(wire.value, { forStorage: true });
-  if (wire.name === "" && wire.value !== undefined) return value;
   const Constructor = BUILT_IN[wire.name] ?? Error;
   const error = /** @type {any} */ (new Constructor(wire.message));
   if (wire.name !== error.name && wire.name !== "") error.name = wire.name;
   if (value !== null && typeof value === "object" && "own" in value) Object.assign(error, value.own);
-  if (wire.remote) error.remote = true;
+  if (wire.remote && !wire.reset) error.remote = true;
   if (wire.retryable) error.retryable = true;
   if (wire.overloaded) error.overloaded = true;
   if (wire.reset) error.durableObjectReset = true;

@@ -27,15 +27,20 @@ function startTimer(callback, delay, args, repeat) {
     throw new web.domException.DOMException("You have exceeded the number of active timeouts you may set. max active timeouts: 10000", "QuotaExceededError");
   }
   const cell = currentEvent()?.cell ?? null;
+  const section = currentEvent()?.section ?? null;
   let id = 0;
-  const run = () => {
-    const fire = () => {
-      if (!running.has(id)) return;
-      if (!repeat) forgetTimer(id);
+  const fire = () => {
+    if (!running.has(id)) return;
+    if (!repeat) forgetTimer(id);
+    try {
       callback(...args);
-    };
+    } catch (error) {
+      reportError(error);
+    }
+  };
+  const run = () => {
     if (cell === null) fire();
-    else cell.deliver(fire);
+    else cell.resume(section, fire);
   };
   const milliseconds = Math.min(Math.max(Number(delay) || 0, 0), 0x7fffffff);
   id = repeat ? startInterval(run, milliseconds) : startTimeout(run, milliseconds);
@@ -139,7 +144,7 @@ function getCrypto() {
       value: function timingSafeEqual(/** @type {any} */ left, /** @type {any} */ right) {
         const a = asBytes(left);
         const b = asBytes(right);
-        if (a.byteLength !== b.byteLength) throw new TypeError("Input buffers must have the same byte length");
+        if (a.byteLength !== b.byteLength) throw new TypeError("Input buffers must have the same byte length.");
         return op_crypto_timing_safe_equal(a, b);
       },
       writable: true,
@@ -158,7 +163,7 @@ function asBytes(value) {
 }
 
 /** @param {any} error */
-function reportError(error) {
+export function reportError(error) {
   const report = new web.event.ErrorEvent("error", { cancelable: true, message: String(error?.message ?? error), error });
   if (/** @type {any} */ (globalThis).dispatchEvent(report)) logException(error, "Uncaught ");
 }
@@ -224,6 +229,7 @@ const members = {
   atob: hidden(base64.atob),
   btoa: hidden(base64.btoa),
   caches: hidden(new CacheStorage()),
+  clearImmediate: hidden(clearTimeout),
   clearInterval: hidden(clearInterval),
   clearTimeout: hidden(clearTimeout),
   crypto: lazy(getCrypto),
@@ -233,6 +239,7 @@ const members = {
   reportError: hidden(reportError),
   scheduler: hidden(scheduler),
   self: lazy(() => globalThis),
+  setImmediate: hidden((/** @type {any} */ callback, /** @type {any[]} */ ...args) => startTimer(callback, 0, args, false)),
   setInterval: hidden(setInterval),
   setTimeout: hidden(setTimeout),
   structuredClone: hidden(clone.structuredClone),
@@ -242,6 +249,8 @@ const members = {
 export function installGlobals() {
   Object.defineProperties(globalThis, members);
   Object.setPrototypeOf(globalThis, Object.create(event.EventTarget.prototype));
+  // EventTarget's methods recognize their receivers by this mark.
+  /** @type {any} */ (globalThis)[web.webidl.brand] = web.webidl.brand;
   event.setEventTargetData(globalThis);
   event.saveGlobalThisReference(globalThis);
   globalThis.console = /** @type {any} */ (Object.assign(Object.create({}), consoleMethods));
@@ -256,3 +265,8 @@ export function installCompatibility(enabled) {
 }
 
 core.setReportExceptionCallback?.((/** @type {unknown} */ error) => reportError(error));
+
+// Failures of the platform's operations that the standards want to be DOMExceptions.
+for (const name of ["Data", "IndexSize", "InvalidAccess", "InvalidCharacter", "InvalidState", "NotSupported", "Operation", "QuotaExceeded", "Syntax", "TypeMismatch"]) {
+  core.registerErrorBuilder(`DOMException${name}Error`, (/** @type {string} */ message) => new domException.DOMException(message, `${name}Error`));
+}

@@ -1,7 +1,7 @@
 // Request and Response as Workers know them, on top of the standard classes.
 // @ts-check
 
-import { bodyFromHost, bodyToHost } from "./bodies.js";
+import { bodyFromHost, bodyToHost, wholeToStream } from "./bodies.js";
 import { headers as headersApi, request as requestApi, response as responseApi, url as urlApi } from "./web.js";
 import { WebSocket, socketFromHost, socketToHost } from "./websocket.js";
 
@@ -22,6 +22,72 @@ function toFlat(pairs) {
   const flat = [];
   for (const pair of pairs) flat.push(pair[0], pair[1]);
   return flat;
+}
+
+/** The standard classes' texts, and what Workers scripts find in their place. */
+const WORDS = /** @type {[RegExp, string][]} */ ([
+  [/^Invalid URL: '(.*)'.*$/s, "Invalid URL: $1"],
+  [/^Request with GET\/HEAD method cannot have body$/, "Request with a GET or HEAD method cannot have a body."],
+  [/^The status provided .*$/, "Responses may only be constructed with status codes in the range 200 to 599, inclusive."],
+  [/^Response with null body status cannot have body$/, "Response with null body status (101, 204, 205, or 304) cannot have a body."],
+  [/^Body already consumed\.?$/, "Body has already been used. It can only be used once. Use tee() first if you need to read it twice."],
+  [/^Body is unusable$/, "Body has already been used. It can only be used once. Use tee() first if you need to read it twice."],
+  [/^Input request's body is unusable$/, "Body has already been used. It can only be used once. Use tee() first if you need to read it twice."],
+  [/^Cannot change headers: headers are immutable$/, "Can't modify immutable headers."],
+]);
+
+/** @param {unknown} error */
+function reword(error) {
+  if (error instanceof TypeError || error instanceof RangeError) {
+    for (const [pattern, words] of WORDS) {
+      if (pattern.test(error.message)) {
+        error.message = error.message.replace(pattern, words);
+        break;
+      }
+    }
+  }
+  return error;
+}
+
+/**
+ * @template T
+ * @param {() => T} work
+ * @returns {T}
+ */
+function inWorkersWords(work) {
+  try {
+    return work();
+  } catch (error) {
+    throw reword(error);
+  }
+}
+
+// The same for methods of the standard classes: those that throw, and those that reject.
+for (const name of ["append", "delete", "set"]) {
+  const method = Headers.prototype[name];
+  Object.defineProperty(Headers.prototype, name, {
+    value: { [name](/** @type {any[]} */ ...args) { return inWorkersWords(() => method.apply(this, args)); } }[name],
+    writable: true,
+    enumerable: true,
+    configurable: true,
+  });
+}
+for (const prototype of [BaseRequest.prototype, BaseResponse.prototype]) {
+  for (const name of ["arrayBuffer", "blob", "bytes", "formData", "json", "text"]) {
+    const method = prototype[name];
+    Object.defineProperty(prototype, name, {
+      value: {
+        [name]() {
+          return method.call(this).catch((/** @type {unknown} */ error) => {
+            throw reword(error);
+          });
+        },
+      }[name],
+      writable: true,
+      enumerable: true,
+      configurable: true,
+    });
+  }
 }
 
 const REDIRECT_MODES = new Set(["follow", "manual"]);
@@ -53,7 +119,8 @@ export function Request(input, init) {
   if (init !== null && typeof init === "object") {
     standard = init instanceof BaseRequest ? requestAsInit(init) : init.cache === undefined ? init : { ...init, cache: "no-store" };
   }
-  const request = Reflect.construct(BaseRequest, [input, standard ?? undefined], new.target === Request ? BaseRequest : new.target);
+  const request = inWorkersWords(() => Reflect.construct(BaseRequest, [input, standard ?? undefined], new.target === Request ? BaseRequest : new.target));
+  upperMethod(request);
   const inner = toInnerRequest(request);
   if (input instanceof BaseRequest) {
     const source = toInnerRequest(input);
@@ -82,6 +149,13 @@ function requestAsInit(request) {
 Request.prototype = BaseRequest.prototype;
 Object.defineProperty(Request, "length", { value: 1 });
 Object.defineProperty(BaseRequest.prototype, "constructor", { value: Request, writable: true, configurable: true, enumerable: false });
+
+/** Methods are upper case, whatever the standard says of unusual ones. @param {any} request */
+function upperMethod(request) {
+  const inner = toInnerRequest(request);
+  const upper = inner.method.toUpperCase();
+  if (upper !== inner.method) inner.method = upper;
+}
 
 const requestClone = BaseRequest.prototype.clone;
 Object.defineProperties(BaseRequest.prototype, {
@@ -146,7 +220,7 @@ export function Response(body, init) {
       throw new TypeError(`encodeBody: unexpected value: ${init.encodeBody}`);
     }
   }
-  const response = Reflect.construct(BaseResponse, [body, standard], new.target === Response ? BaseResponse : new.target);
+  const response = inWorkersWords(() => Reflect.construct(BaseResponse, [body, standard], new.target === Response ? BaseResponse : new.target));
   const inner = getInnerResponse(response);
   if (webSocket !== null) inner.webSocket = webSocket;
   if (init !== null && typeof init === "object") {
@@ -169,12 +243,30 @@ Object.defineProperty(Response, "redirect", {
     } catch {
       throw new TypeError(`Unable to parse URL: ${location}`);
     }
+    if (![301, 302, 303, 307, 308].includes(Number(status))) throw new RangeError(`${status} is not a redirect status code.`);
     return BaseResponse.redirect(location, status);
   },
   writable: true,
   enumerable: true,
   configurable: true,
 });
+
+// A body that is here as a whole is a byte stream to scripts, like one that arrives in pieces.
+for (const [prototype, innerOf] of /** @type {[any, (value: any) => any][]} */ ([
+  [BaseRequest.prototype, toInnerRequest],
+  [BaseResponse.prototype, toInnerResponse],
+])) {
+  const { get } = /** @type {PropertyDescriptor} */ (Object.getOwnPropertyDescriptor(prototype, "body"));
+  Object.defineProperty(prototype, "body", {
+    get() {
+      const body = innerOf(this)?.body ?? null;
+      if (body !== null) wholeToStream(body);
+      return get?.call(this);
+    },
+    enumerable: true,
+    configurable: true,
+  });
+}
 
 const responseClone = BaseResponse.prototype.clone;
 Object.defineProperties(BaseResponse.prototype, {
@@ -253,7 +345,7 @@ export function requestToHost(request) {
   const body = bodyToHost(inner.body);
   return {
     method: inner.method,
-    url: inner.currentUrl(),
+    url: withoutFragment(inner.currentUrl()),
     headers,
     body,
     cf: inner.cf === undefined ? null : typeof inner.cf === "string" ? inner.cf : JSON.stringify(inner.cf),
@@ -264,18 +356,27 @@ export function requestToHost(request) {
   };
 }
 
+/** @param {string} address */
+function withoutFragment(address) {
+  const hash = address.indexOf("#");
+  return hash < 0 ? address : address.slice(0, hash);
+}
+
 /**
  * An answer as the host describes it: status, headers, whole body, body channel, declared length,
  * socket, final URL.
- * @typedef {[number, string[], Uint8Array | null, number, number, number, string | null]} WireResponse
+ * @typedef {[number, string[], Uint8Array | null, number, number, number, string | null, string | null]} WireResponse
  */
 
-/** @param {WireResponse} wire */
-export function responseFromHost(wire) {
-  const [status, headers, bytes, rid, length, socket, finalUrl] = wire;
-  const inner = newInnerResponse(status, reasonPhrase(status));
+/**
+ * @param {WireResponse} wire
+ * @param {string} asked the address that was asked for
+ */
+export function responseFromHost(wire, asked) {
+  const [status, headers, bytes, rid, length, socket, finalUrl, statusText] = wire;
+  const inner = newInnerResponse(status, statusText ?? reasonPhrase(status));
   inner.headerList = toPairs(headers);
-  if (finalUrl !== null) inner.urlList = [finalUrl];
+  inner.urlList = finalUrl === null || finalUrl === asked ? [asked] : [asked, finalUrl];
   inner.body = bodyFromHost(bytes, rid, length);
   if (socket !== 0) inner.webSocket = socketFromHost(socket);
   return fromInnerResponse(inner, "immutable");
@@ -294,6 +395,7 @@ export function responseToHost(response) {
   const socket = inner.webSocket ? socketToHost(inner.webSocket) : 0;
   return {
     status: inner.status,
+    statusText: inner.statusMessage,
     headers: toFlat(inner.headerList),
     body: bodyToHost(inner.body),
     socket,

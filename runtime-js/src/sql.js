@@ -5,8 +5,8 @@ import { op_sql_close, op_sql_counts, op_sql_exec, op_sql_next, op_sql_size } fr
 
 /** @typedef {import("./cell.js").Cell} Cell */
 
-/** Rows fetched per visit to the database after the first batch. */
-const BATCH_ROWS = 128;
+/** Rows fetched per visit when all of them are wanted at once. */
+const BATCH_ROWS = 1024;
 
 /** @param {unknown} value */
 function checkBinding(value) {
@@ -47,12 +47,15 @@ export class SqlStorageCursor {
     else open.register(this, { slot: cell.slot, id }, this);
   }
 
-  /** Makes sure that a row is at hand; false at the end. */
-  #fetch() {
+  /**
+   * Makes sure that a row is at hand; false at the end.
+   * @param {number} [count] rows to fetch; more than one only when nothing can run in between
+   */
+  #fetch(count = 1) {
     if (this.#position < this.#rows.length) return true;
     if (this.#id === 0) return false;
     this.#cell.check();
-    const [rows, done, read, written] = op_sql_next(this.#cell.slot, this.#id, BATCH_ROWS);
+    const [rows, done, read, written] = op_sql_next(this.#cell.slot, this.#id, count);
     this.#rows = rows;
     this.#position = 0;
     if (done) {
@@ -64,8 +67,8 @@ export class SqlStorageCursor {
   }
 
   /** @returns {any[] | null} */
-  #nextRaw() {
-    if (!this.#fetch()) return null;
+  #nextRaw(count = 1) {
+    if (!this.#fetch(count)) return null;
     const width = this.#columns.length;
     const row = this.#rows.slice(this.#position, this.#position + width);
     this.#position += width;
@@ -73,8 +76,8 @@ export class SqlStorageCursor {
   }
 
   /** @returns {Record<string, any> | null} */
-  #nextObject() {
-    if (!this.#fetch()) return null;
+  #nextObject(count = 1) {
+    if (!this.#fetch(count)) return null;
     const row = /** @type {Record<string, any>} */ ({});
     const columns = this.#columns;
     for (let i = 0; i < columns.length; i++) row[columns[i]] = this.#rows[this.#position + i];
@@ -89,7 +92,7 @@ export class SqlStorageCursor {
 
   toArray() {
     const rows = [];
-    for (let row = this.#nextObject(); row !== null; row = this.#nextObject()) rows.push(row);
+    for (let row = this.#nextObject(BATCH_ROWS); row !== null; row = this.#nextObject(BATCH_ROWS)) rows.push(row);
     return rows;
   }
 
@@ -101,13 +104,18 @@ export class SqlStorageCursor {
   }
 
   raw() {
-    const nextRaw = () => this.#nextRaw();
+    /** @param {number} [count] */
+    const nextRaw = (count) => this.#nextRaw(count);
     const iterator = /** @type {any} */ (
       (function* () {
         for (let row = nextRaw(); row !== null; row = nextRaw()) yield row;
       })()
     );
-    iterator.toArray = () => Array.from(iterator);
+    iterator.toArray = () => {
+      const rows = [];
+      for (let row = nextRaw(BATCH_ROWS); row !== null; row = nextRaw(BATCH_ROWS)) rows.push(row);
+      return rows;
+    };
     return iterator;
   }
 

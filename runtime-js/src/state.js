@@ -83,7 +83,7 @@ export class DurableObjectState {
 
   /** @param {any} [reason] */
   abort(reason) {
-    const error = reason === undefined ? new Error("Application called abort() to reset Durable Object.") : reason instanceof Error ? reason : new Error(String(reason));
+    const error = new Error(reason === undefined ? "Application called abort() to reset Durable Object." : String(reason));
     this.#cell.break(error);
     throw error;
   }
@@ -98,7 +98,7 @@ export class DurableObjectState {
     const list = [...new Set(Array.from(tags, String))];
     if (list.length > 10) throw new Error("a Hibernatable WebSocket cannot have more than 10 tags");
     for (const tag of list) {
-      if (tag.length > 256) throw new Error(`"${tag}" is longer than the max tag length (256 characters)`);
+      if (tag.length > 256) throw new Error(`"${tag}" is longer than the max tag length (256 characters).`);
     }
     acceptHibernatable(socket, list, this.#cell.slot);
     this.#cell.sockets.set(socketRid(socket), socket);

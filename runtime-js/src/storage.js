@@ -28,10 +28,10 @@ function checkKey(key) {
   return String(key);
 }
 
-/** @param {unknown} keys */
-function checkKeys(keys) {
+/** @param {Store} store @param {unknown} keys */
+function checkKeys(store, keys) {
   const list = Array.from(/** @type {Iterable<unknown>} */ (keys), checkKey);
-  if (list.length > KEYS_MAX) throw new RangeError(`Maximum number of keys is ${KEYS_MAX}.`);
+  checkCount(store, list.length, "keys");
   return list;
 }
 
@@ -52,9 +52,10 @@ function listOptions(options) {
 
 /** Synchronous operations on one cell's store; both APIs stand on them. */
 class Store {
-  /** @param {Cell} cell */
-  constructor(cell) {
+  /** @param {Cell} cell @param {boolean} sqlite */
+  constructor(cell, sqlite) {
     this.cell = cell;
+    this.sqlite = sqlite;
   }
 
   /** @param {string} key */
@@ -86,6 +87,12 @@ class Store {
   }
 }
 
+/** Keys are limited in number only where Cloudflare's key-value backend would be behind them. */
+/** @param {Store} store @param {number} count @param {string} what */
+function checkCount(store, count, what) {
+  if (!store.sqlite && count > KEYS_MAX) throw new RangeError(`Maximum number of ${what} is ${KEYS_MAX}.`);
+}
+
 /** Operations that `storage` and a transaction share. */
 class Operations {
   #store;
@@ -93,7 +100,7 @@ class Operations {
 
   /**
    * @param {Store} store
-   * @param {() => void} ready throws when the object may not be used
+   * @param {(operation: string) => void} ready throws when the object may not be used
    */
   constructor(store, ready) {
     this.#store = store;
@@ -102,13 +109,13 @@ class Operations {
 
   /** @param {any} keyOrKeys @param {any} [_options] */
   async get(keyOrKeys, _options) {
-    this.#ready();
+    this.#ready("get");
     if (typeof keyOrKeys !== "object" || keyOrKeys === null) {
       if (keyOrKeys === undefined) throw new TypeError("get() called with undefined key.");
       return this.#store.get(checkKey(keyOrKeys));
     }
     const found = new Map();
-    for (const key of checkKeys(keyOrKeys).sort(byUtf8)) {
+    for (const key of checkKeys(this.#store, keyOrKeys).sort(byUtf8)) {
       const value = this.#store.get(key);
       if (value !== undefined) found.set(key, value);
     }
@@ -117,10 +124,10 @@ class Operations {
 
   /** @param {any} keyOrEntries @param {any} [value] @param {any} [_options] */
   async put(keyOrEntries, value, _options) {
-    this.#ready();
+    this.#ready("put");
     if (typeof keyOrEntries === "object" && keyOrEntries !== null) {
       const entries = Object.entries(keyOrEntries).filter((entry) => entry[1] !== undefined);
-      if (entries.length > KEYS_MAX) throw new RangeError(`Maximum number of pairs is ${KEYS_MAX}.`);
+      checkCount(this.#store, entries.length, "pairs");
       // Serialize everything first: a value that cannot be stored must not leave half of the call done.
       const prepared = entries.map(([key, item]) => /** @type {const} */ ([key, serialize(item)]));
       for (const [key, bytes] of prepared) op_kv_put(this.#store.cell.slot, key, bytes);
@@ -132,25 +139,25 @@ class Operations {
 
   /** @param {any} keyOrKeys @param {any} [_options] */
   async delete(keyOrKeys, _options) {
-    this.#ready();
+    this.#ready("delete");
     if (typeof keyOrKeys !== "object" || keyOrKeys === null) {
       if (keyOrKeys === undefined) throw new TypeError("delete() called with undefined key.");
       return this.#store.delete(checkKey(keyOrKeys));
     }
     let count = 0;
-    for (const key of checkKeys(keyOrKeys)) if (this.#store.delete(key)) count++;
+    for (const key of checkKeys(this.#store, keyOrKeys)) if (this.#store.delete(key)) count++;
     return count;
   }
 
   /** @param {any} [options] */
   async list(options) {
-    this.#ready();
+    this.#ready("list");
     return new Map(this.#store.list(options));
   }
 
   /** @param {any} [_options] @returns {Promise<number | null>} */
   async getAlarm(_options) {
-    this.#ready();
+    this.#ready("getAlarm");
     this.#store.cell.check();
     const at = op_alarm_get(this.#store.cell.slot);
     return at < 0 ? null : at;
@@ -158,20 +165,20 @@ class Operations {
 
   /** @param {any} time @param {any} [_options] */
   async setAlarm(time, _options) {
-    this.#ready();
+    this.#ready("setAlarm");
     this.#store.cell.check();
     const at = time instanceof Date ? time.getTime() : Number(time);
     if (!(at > 0)) throw new TypeError("setAlarm() cannot be called with an alarm time <= 0");
     const { instance } = this.#store.cell;
     if (instance !== null && typeof instance.alarm !== "function") {
-      throw new Error("Your Durable Object class must have an alarm() handler in order to call setAlarm()");
+      throw new TypeError("Your Durable Object class must have an alarm() handler in order to call setAlarm()");
     }
     op_alarm_set(this.#store.cell.slot, Math.max(Math.trunc(at), Date.now()));
   }
 
   /** @param {any} [_options] */
   async deleteAlarm(_options) {
-    this.#ready();
+    this.#ready("deleteAlarm");
     this.#store.cell.check();
     op_alarm_set(this.#store.cell.slot, -1);
   }
@@ -183,15 +190,15 @@ export class DurableObjectTransaction extends Operations {
 
   /** @param {Store} store @param {{ open: boolean, rolledBack: boolean, undo: () => void }} state */
   constructor(store, state) {
-    super(store, () => {
-      if (!state.open) throw new Error("Cannot perform operation on a transaction that has ended.");
-      if (state.rolledBack) throw new Error("Cannot perform operation on a rolled back transaction.");
+    super(store, (operation) => {
+      if (!state.open) throw new Error(`Cannot call ${operation}() on transaction that has already committed: did you move \`txn\` outside of the closure?`);
+      if (state.rolledBack) throw new Error(`Cannot ${operation}() on rolled back transaction`);
     });
     this.#state = state;
   }
 
   rollback() {
-    if (!this.#state.open) throw new Error("Cannot perform operation on a transaction that has ended.");
+    if (!this.#state.open) throw new Error("Cannot call rollback() on transaction that has already committed: did you move `txn` outside of the closure?");
     if (this.#state.rolledBack) return;
     this.#state.rolledBack = true;
     this.#state.undo();
@@ -247,7 +254,7 @@ export class DurableObjectStorage extends Operations {
 
   /** @param {Cell} cell @param {boolean} sqlite */
   constructor(cell, sqlite) {
-    const store = new Store(cell);
+    const store = new Store(cell, sqlite);
     super(store, () => {});
     this.#store = store;
     this.#sqlite = sqlite;
@@ -257,14 +264,14 @@ export class DurableObjectStorage extends Operations {
 
   get sql() {
     if (!this.#sqlite) {
-      throw new Error("SQL is not enabled for this Durable Object class. To enable it, set the `new_sqlite_classes` field in your migrations instead of `new_classes`.");
+      throw new Error("SQL is not enabled for this Durable Object class. To enable it, change `new_classes` to `new_sqlite_classes` within the \"migrations\" field in your Wrangler configuration.");
     }
     return (this.#sql ??= new SqlStorage(this.#store.cell));
   }
 
   get kv() {
     if (!this.#sqlite) {
-      throw new Error("The storage.kv API is only available in SQLite-backed Durable Objects. To enable it, set the `new_sqlite_classes` field in your migrations instead of `new_classes`.");
+      throw new Error("The storage.kv (synchronous KV) API is only available for SQLite-backed Durable Objects, but this object's namespace is not declared to use SQLite. You can use the older, asynchronous interface via methods of `storage` itself (e.g. `storage.get()`).");
     }
     return (this.#kv ??= new SyncKvStorage(this.#store));
   }

@@ -50,10 +50,19 @@ function bytePipe(onChunk, onEnd) {
       wanted?.();
     },
   });
+  /** Runs a check whose failure is the reader's as well. @param {() => void} check */
+  const failing = (check) => {
+    try {
+      check();
+    } catch (error) {
+      controller.error(error);
+      throw error;
+    }
+  };
   const writable = new WritableStream({
     async write(chunk) {
       const bytes = toBytes(chunk);
-      onChunk(bytes.byteLength);
+      failing(() => onChunk(bytes.byteLength));
       if (bytes.byteLength === 0) return;
       await demand;
       if (failure !== null) throw failure.reason;
@@ -62,7 +71,7 @@ function bytePipe(onChunk, onEnd) {
       controller.enqueue(bytes.slice());
     },
     close() {
-      onEnd();
+      failing(onEnd);
       controller.close();
       controller.byobRequest?.respond(0);
     },

@@ -14,7 +14,7 @@ import {
 } from "ext:core/ops";
 import { currentEvent, runAs } from "./context.js";
 import { logException } from "./console.js";
-import { event as eventApi, file, url as urlApi } from "./web.js";
+import { domException, event as eventApi, file, url as urlApi } from "./web.js";
 
 const { URL } = urlApi;
 
@@ -166,7 +166,7 @@ export class WebSocket extends EventTarget {
     if (code !== undefined) {
       code = Number(code);
       if (!isSendable(code)) {
-        throw new TypeError(`Invalid WebSocket close code: ${code}.`);
+        throw new domException.DOMException(`Invalid WebSocket close code: ${code}.`, "InvalidAccessError");
       }
     } else if (reason !== undefined) {
       throw new TypeError("If you specify a WebSocket close reason, you must also specify a code.");
@@ -201,7 +201,7 @@ export class WebSocket extends EventTarget {
       const message = await op_socket_next(this.#rid);
       const deliver = () => this.#deliver(message);
       if (owner === null) deliver();
-      else if (owner.cell !== null) owner.cell.deliver(() => runAs(owner, deliver));
+      else if (owner.cell !== null) owner.cell.resume(owner.section, () => runAs(owner, deliver));
       else runAs(owner, deliver);
       if (message === null || (typeof message === "object" && "code" in message)) return;
     }
@@ -246,7 +246,7 @@ export class WebSocket extends EventTarget {
         return this.#rid;
       },
       hibernate: () => {
-        if (this.#use === ACCEPTED) throw new TypeError("Cannot call `acceptWebSocket()` if the WebSocket has already been accepted via `accept()`.");
+        if (this.#use === ACCEPTED) throw new Error("Cannot call `acceptWebSocket()` if the WebSocket was already accepted via `accept()`");
         if (this.#use === HIBERNATABLE) throw new TypeError("Tried to call `acceptWebSocket()` on a WebSocket that was already accepted.");
         if (this.#use === HANDED_OVER) throw new TypeError("Tried to call `acceptWebSocket()` on a WebSocket that was already used in a response.");
         this.#use = HIBERNATABLE;
@@ -323,7 +323,7 @@ export function markClosedByPeer(socket, clean, reply) {
 /** @param {any} socket */
 export function socketTags(socket) {
   const tags = op_socket_tags(socket[PRIVATE]().rid);
-  if (tags === null) throw new Error("The WebSocket you're trying to get tags for must have been accepted via `acceptWebSocket()`.");
+  if (tags === null) throw new Error("only hibernatable websockets can have tags.");
   return tags;
 }
 

@@ -367,6 +367,7 @@ pub trait World: Send + Sync + 'static {
 pub fn switching_protocols(socket: SocketEnd) -> HttpResponse {
     HttpResponse {
         status: http::StatusCode::SWITCHING_PROTOCOLS,
+        status_text: None,
         headers: http::HeaderMap::new(),
         body: Body::Empty,
         websocket: Some(socket),

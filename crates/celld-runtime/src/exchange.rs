@@ -95,6 +95,8 @@ pub enum Redirect {
 pub struct HttpResponse {
     /// Status; 101 exactly when `websocket` is present.
     pub status: StatusCode,
+    /// Reason phrase, when it is not the status's usual one.
+    pub status_text: Option<String>,
     /// Headers.
     pub headers: HeaderMap,
     /// Payload.

@@ -10,6 +10,12 @@ use tokio::sync::mpsc;
 /// Messages that wait in one direction before the sender is told to wait.
 pub const SOCKET_CHANNEL_MESSAGES: usize = 1024;
 
+/// Close code that is never on the wire. A [`SocketMessage::Close`] with it asks whoever holds
+/// the connection to drop it without a close frame.
+pub const ABNORMAL: u16 = 1006;
+/// `readyState` of a socket whose connection has ended.
+pub const CLOSED: u64 = 3;
+
 /// What travels on a WebSocket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SocketMessage {
@@ -81,6 +87,15 @@ impl CellSockets {
     /// True when no socket is connected.
     pub fn is_empty(&self) -> bool {
         self.sockets.lock().is_empty()
+    }
+
+    /// Ends every connection abruptly, as when the object behind them is gone: clients see 1006.
+    pub fn close_all(&self) {
+        for socket in self.sockets.lock().drain(..) {
+            socket.ready_state.store(CLOSED, Ordering::Relaxed);
+            let abrupt = CloseFrame { code: ABNORMAL, reason: String::new() };
+            let _ = socket.outgoing.try_send(SocketMessage::Close(Some(abrupt)));
+        }
     }
 
     /// Forgets a socket whose connection has ended.

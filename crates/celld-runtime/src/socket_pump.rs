@@ -8,7 +8,7 @@ use celld_core::CellId;
 use tokio::sync::mpsc;
 
 use crate::api::{CellEvent, World};
-use crate::socket::{CellSocket, CellSockets, SocketMessage};
+use crate::socket::{CLOSED, CellSocket, CellSockets, SocketMessage};
 
 /// Runs until the connection ends. Auto-responses touch neither the core nor V8, and they do
 /// not wait at the output gate.
@@ -27,6 +27,10 @@ pub async fn pump(
                 let _ = socket.outgoing.send(SocketMessage::Text(answer)).await;
                 continue;
             }
+        }
+        if socket.ready_state.load(Ordering::Relaxed) == CLOSED {
+            // The object was reset: its successor knows nothing of this socket.
+            return;
         }
         let ended = !matches!(message, Some(SocketMessage::Text(_) | SocketMessage::Binary(_)));
         if ended {

@@ -152,6 +152,9 @@ async fn start_node(data: &Path, loaded: &Loaded, console: Console) -> Result<No
     let bucket = BucketUrl::Directory(data.join("bucket"));
     let mut config = NodeConfig::new(bucket, data.join("work"), celld_snapshot::SNAPSHOT);
     config.console = Arc::new(console);
+    // One isolate, as in Wrangler's local mode: module-level state is then the same for every
+    // request, which is what people expect of a program on their own machine.
+    config.core.stateless_hosts_max = 1;
     if let Some(ms) = loaded.project.cpu_limit_ms {
         config.limits.cpu_max = Duration::from_millis(ms);
     }

@@ -62,6 +62,7 @@ pub(super) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Wire
 pub(super) fn response(answer: HttpResponse, asked: &Asked) -> Response<WireBody> {
     let HttpResponse {
         status,
+        status_text,
         mut headers,
         body,
         body_is_encoded,
@@ -99,6 +100,10 @@ pub(super) fn response(answer: HttpResponse, asked: &Asked) -> Response<WireBody
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
+    // Only HTTP/1.1 has reason phrases; hyper leaves it out elsewhere.
+    if let Some(reason) = status_text.and_then(|text| ReasonPhrase::try_from(text).ok()) {
+        response.extensions_mut().insert(reason);
+    }
     response
 }
 

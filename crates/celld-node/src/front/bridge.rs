@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use celld_runtime::socket::{CloseFrame, SocketEnd, SocketMessage};
+use celld_runtime::socket::{ABNORMAL, CloseFrame, SocketEnd, SocketMessage};
 pub(crate) use fastwebsockets::Role;
 use fastwebsockets::{Frame, OpCode, Payload, WebSocketError, WebSocketRead, WebSocketWrite};
 use http::HeaderValue;
@@ -334,6 +334,8 @@ async fn write_loop<W: AsyncWrite + Unpin>(
                 Control::Abort(code) => Frame::close(code, b""),
             },
             message = incoming.recv() => match message {
+                // The object behind the socket is gone: so is the connection.
+                Some(SocketMessage::Close(Some(close))) if close.code == ABNORMAL => return WriteEnd::Over,
                 Some(message) => frame_of(message),
                 None => return WriteEnd::Over,
             },

@@ -94,6 +94,7 @@ pub(super) async fn receive(
         headers: parts.headers,
         body,
         websocket: None,
+        status_text: None,
         body_is_encoded: false,
         url,
     })

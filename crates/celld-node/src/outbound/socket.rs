@@ -63,6 +63,7 @@ impl Inner {
             headers,
             body: Body::Empty,
             websocket: Some(theirs),
+            status_text: None,
             body_is_encoded: false,
             url: None,
         })

@@ -157,6 +157,9 @@ impl Isolate {
         cell.slot = 0;
         cell.events = 0;
         cell.alarm_running = None;
+        if error.durable_object_reset {
+            cell.image.sockets.close_all();
+        }
         for output in std::mem::take(&mut cell.staged) {
             output(Err(error.clone()));
         }

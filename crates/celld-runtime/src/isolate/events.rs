@@ -59,6 +59,7 @@ pub(super) fn response_to_js<'s>(
         length,
         v8::Integer::new_from_unsigned(scope, socket).into(),
         optional(scope, response.url.as_deref()),
+        optional(scope, response.status_text.as_deref()),
     ];
     v8::Array::new_with_elements(scope, &parts).into()
 }

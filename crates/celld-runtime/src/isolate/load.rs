@@ -26,6 +26,7 @@ impl Isolate {
             module_loader: Some(loader),
             extensions: crate::extension::extensions(),
             startup_snapshot: Some(config.snapshot),
+            shared_array_buffer_store: Some(deno_core::SharedArrayBufferStore::default()),
             create_params: Some(crate::memory::create_params(config.limits.heap_max_bytes)),
             ..Default::default()
         })

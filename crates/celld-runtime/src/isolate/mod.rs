@@ -249,6 +249,8 @@ impl Isolate {
             });
             return;
         }
+        // Instances that ended first: what they wrote in this turn is undone, not committed.
+        self.apply_resets();
         self.state.borrow_mut().borrow_mut::<HostState>().commit_touched();
         self.apply_resets();
         self.finish_evictions();

@@ -26,6 +26,7 @@ pub fn op_event_respond(
     state: &mut OpState,
     id: u32,
     status: u32,
+    #[string] status_text: String,
     headers: v8::Local<v8::Array>,
     whole: v8::Local<v8::Value>,
     channel: u32,
@@ -52,6 +53,7 @@ pub fn op_event_respond(
     let response = HttpResponse {
         status: StatusCode::from_u16(status as u16)
             .map_err(|_| JsErrorBox::range_error(format!("{status} is not an HTTP status code.")))?,
+        status_text: (!status_text.is_empty()).then_some(status_text),
         headers,
         body,
         websocket,

@@ -7,8 +7,9 @@ use deno_error::JsErrorBox;
 use super::storage::with_db;
 use crate::state::HostState;
 
-/// Rows that come with the answer of an execution, without a further visit.
-const FIRST_ROWS: usize = 64;
+/// Rows that come with the answer of an execution. One: a cursor is live, so rows must not be
+/// read before they are asked for; and one is all that most lookups need.
+const FIRST_ROWS: usize = 1;
 
 /// Writes rows as V8 values, one after the other.
 struct Values<'a, 's, 'i> {
