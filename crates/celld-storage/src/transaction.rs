@@ -39,13 +39,19 @@ impl CellDb {
 
     /// Undoes everything since the last commit, nested transactions included.
     ///
-    /// Cursors stay usable unless the schema changed.
+    /// Cursors stay usable unless the schema changed. Fails when the working file holds a commit
+    /// that was never captured: then the database must be dropped and created again.
     pub fn rollback(&mut self) -> Result<(), StorageError> {
         self.alarm = None;
         self.depth = 0;
         self.shrink = false;
         if !self.in_transaction {
-            return Ok(());
+            return match &self.poisoned {
+                Some(cause) => Err(StorageError::Poisoned {
+                    cause: cause.clone(),
+                }),
+                None => Ok(()),
+            };
         }
         self.in_transaction = false;
         self.poisoned = None;

@@ -798,7 +798,11 @@ fn a_commit_beyond_the_limit_fails_and_resetting_the_cell_heals_it() {
         matches!(error, StorageError::CommitTooLarge { .. }) && error.is_critical(),
         "{error}"
     );
-    cell.db.rollback().unwrap();
+    let error = cell.db.rollback().unwrap_err();
+    assert!(
+        matches!(error, StorageError::Poisoned { .. }),
+        "the host must learn that only a new database helps"
+    );
     assert!(matches!(
         cell.db.kv_put("k", b"2"),
         Err(StorageError::Poisoned { .. })
