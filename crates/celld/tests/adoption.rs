@@ -33,6 +33,7 @@ export class Cell extends DurableObject {{
 export default {{
   async fetch(request, env) {{
     const {{ pathname }} = new URL(request.url);
+    if (pathname === "/throws") throw new Error("not for the client");
     if (pathname === "/slow") await scheduler.wait(300);
     if (pathname.startsWith("/cell")) return env.CELL.getByName(pathname).fetch(request);
     return new Response("v{version}");
@@ -118,6 +119,17 @@ fn counts_go_up(texts: &[String]) {
         counts.windows(2).all(|pair| pair[1] == pair[0] + 1),
         "{counts:?}"
     );
+}
+
+#[test]
+fn an_exception_is_logged_and_not_told_to_the_client() {
+    let project = deployed();
+    let server = Celld::run(&project);
+    let answer = server.get("/throws");
+    assert_eq!(answer.status, 500);
+    assert!(!answer.text().contains("not for"), "{}", answer.text());
+    assert!(!answer.text().contains("index.js"), "{}", answer.text());
+    server.prints("not for the client");
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn a_second_process_on_the_same_data_is_refused() {
     let folder = project.path().to_str().expect("UTF-8");
     let said = support::fails(&["dev", folder, "--port", &port]);
     assert!(
-        said.contains("in use") || said.contains("already"),
+        said.contains("another celld") && said.contains("stop it"),
         "{said}"
     );
     assert_eq!(first.post("/cell1/2", b"").text(), "stored");

@@ -1,6 +1,5 @@
 import { suite } from "../support/check.js";
 
-let released = false;
 const slow = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 export default suite({
@@ -42,18 +41,15 @@ export default suite({
         const { readable, writable } = new TransformStream();
         const writer = writable.getWriter();
         const write = async () => {
-          await writer.write(new TextEncoder().encode("one "));
-          while (!released) await slow(10);
-          await writer.write(new TextEncoder().encode("two "));
-          await writer.write(new TextEncoder().encode("three"));
+          for (const part of ["one ", "two ", "three"]) {
+            await writer.write(new TextEncoder().encode(part));
+            await slow(10);
+          }
           await writer.close();
         };
         write();
         return new Response(readable);
       }
-      case "/release":
-        released = true;
-        return new Response("released");
       case "/fixed": {
         const { readable, writable } = new FixedLengthStream(5);
         const writer = writable.getWriter();

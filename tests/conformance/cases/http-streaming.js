@@ -1,10 +1,31 @@
+// config: {"objects": {"SOURCE": "Source"}}
+import { DurableObject } from "cloudflare:workers";
 import { suite } from "../support/check.js";
 
-let pulled = 0;
-let cancelled = false;
+/** An endless stream that counts how often it was asked for more. */
+export class Source extends DurableObject {
+  pulled = 0;
+  cancelled = false;
+  fetch(request) {
+    if (new URL(request.url).pathname === "/pulled") {
+      const { pulled, cancelled } = this;
+      return Response.json({ pulled, cancelled });
+    }
+    const pull = (controller) => {
+      this.pulled++;
+      controller.enqueue(new Uint8Array(65_536));
+    };
+    const cancel = () => {
+      this.cancelled = true;
+    };
+    return new Response(
+      new ReadableStream({ pull, cancel }, { highWaterMark: 0 }),
+    );
+  }
+}
 
 export default suite({
-  async fallback(request) {
+  async fallback(request, env) {
     const { pathname } = new URL(request.url);
     switch (pathname) {
       case "/duplex":
@@ -33,22 +54,8 @@ export default suite({
         );
       }
       case "/endless":
-        return new Response(
-          new ReadableStream(
-            {
-              pull(controller) {
-                pulled++;
-                controller.enqueue(new Uint8Array(65_536));
-              },
-              cancel() {
-                cancelled = true;
-              },
-            },
-            { highWaterMark: 0 },
-          ),
-        );
       case "/pulled":
-        return Response.json({ pulled, cancelled });
+        return env.SOURCE.getByName("x").fetch(request);
       case "/iterate": {
         let size = 0;
         for await (const chunk of request.body) size += chunk.byteLength;

@@ -36,8 +36,7 @@ export class Cell extends DurableObject {
   }
 }
 
-let n = 0;
-const fresh = (env) => env.CELL.getByName(`cell ${n++}`);
+const fresh = (env) => env.CELL.getByName(crypto.randomUUID());
 
 export default suite({
   worker: {

@@ -45,12 +45,18 @@ export class Cell extends DurableObject {
   }
 }
 
-let failures = 0;
-
+/** Cannot be constructed before the time that it stored. */
 export class Fragile extends DurableObject {
   constructor(ctx, env) {
     super(ctx, env);
-    if (failures-- > 0) throw new RangeError("in the constructor");
+    if (Date.now() < ctx.storage.kv.get("from")) {
+      throw new RangeError("in the constructor");
+    }
+  }
+  async break(ms) {
+    await this.ctx.storage.put("from", Date.now() + ms);
+    await this.ctx.storage.sync();
+    this.ctx.abort("broken");
   }
   ok() {
     return "ok";
@@ -95,11 +101,14 @@ export default suite({
     async "an exception in the constructor fails the call; the next call tries again"({
       env,
     }) {
-      failures = 1;
+      await rejects(env.FRAGILE.getByName("x").break(300), {
+        message: "broken",
+      });
       await rejects(env.FRAGILE.getByName("x").ok(), {
         name: "RangeError",
         message: "in the constructor",
       });
+      await scheduler.wait(350);
       equal(await env.FRAGILE.getByName("x").ok(), "ok");
     },
     async "work goes on after the answer"({ env }) {

@@ -84,8 +84,7 @@ export class Plain {
   }
 }
 
-let n = 0;
-const fresh = (env) => env.CELL.getByName(`cell ${n++}`);
+const fresh = (env) => env.CELL.getByName(crypto.randomUUID());
 
 export default suite({
   worker: {

@@ -1,3 +1,4 @@
+/** @jsx h */
 function h(
   tag: string,
   props: Record<string, unknown> | null,
@@ -8,5 +9,4 @@ function h(
 enum Colour {
   Red = "red",
 }
-/** @jsx h */
 export const tree = <p class={Colour.Red}>hi</p>;
