@@ -562,7 +562,8 @@ impl World {
             Debt::Handler(cell) => {
                 let well = self.calm || !self.dice.one_in(3);
                 self.held(&cell).firing = false;
-                self.end_handler(cell, well)
+                self.end_handler(cell, well)?;
+                self.carry_out()
             }
         }
     }

@@ -195,6 +195,7 @@ fn remains(cell: &mut FakeCell) -> CellRemains {
 fn answer(text: &str) -> HttpResponse {
     HttpResponse {
         status: http::StatusCode::OK,
+        status_text: None,
         headers: http::HeaderMap::new(),
         body: Body::Bytes(Bytes::from(text.to_owned())),
         websocket: None,
