@@ -225,11 +225,13 @@ impl Core {
         }
     }
 
+    /// No alarm starts before there is code to run it, nor while the node drains.
     fn alarms_max(&self) -> usize {
-        if self.draining.is_some() {
-            0
-        } else {
+        let has_code = self.scripts.values().any(|script| script.current.is_some());
+        if has_code && self.draining.is_none() {
             self.config.alarms_max
+        } else {
+            0
         }
     }
 

@@ -12,7 +12,9 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn start() -> Self {
-        Self { start: Instant::now() }
+        Self {
+            start: Instant::now(),
+        }
     }
 
     pub(crate) fn mono(&self) -> MonoMs {
@@ -20,12 +22,17 @@ impl Clock {
     }
 
     pub(crate) fn now(&self) -> Now {
-        Now { mono: self.mono(), wall: wall() }
+        Now {
+            mono: self.mono(),
+            wall: wall(),
+        }
     }
 }
 
 /// Milliseconds since the epoch.
 pub(crate) fn wall() -> WallMs {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    WallMs::new(since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)))
+    WallMs::new(since.map_or(0, |since| {
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }))
 }

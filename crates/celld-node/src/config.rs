@@ -45,7 +45,10 @@ impl NodeConfig {
             scratch,
             snapshot,
             limits: Limits::default(),
-            core: celld_core::Config { stateless_hosts_max: cpus, ..celld_core::Config::default() },
+            core: celld_core::Config {
+                stateless_hosts_max: cpus,
+                ..celld_core::Config::default()
+            },
             log: celld_log::Options::default(),
             outbound: OutboundConfig::default(),
             waiting_max: 50_000,

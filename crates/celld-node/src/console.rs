@@ -57,16 +57,31 @@ pub struct TracingSink;
 
 impl ConsoleSink for TracingSink {
     fn line(&self, line: ConsoleLine) {
-        let cell = line.cell.as_ref().map(|(class, id)| format!("{class} {id}"));
-        tracing::info!(level = line.level, worker = line.worker, cell, "{}", line.text);
+        let cell = line
+            .cell
+            .as_ref()
+            .map(|(class, id)| format!("{class} {id}"));
+        tracing::info!(
+            level = line.level,
+            worker = line.worker,
+            cell,
+            "{}",
+            line.text
+        );
     }
 
     fn notice(&self, notice: Notice) {
         match notice {
-            Notice::Adopted { script, version, .. } => {
+            Notice::Adopted {
+                script, version, ..
+            } => {
                 tracing::info!(script, version, "deployment adopted");
             }
-            Notice::Refused { script, version, why } => {
+            Notice::Refused {
+                script,
+                version,
+                why,
+            } => {
                 tracing::error!(script, version, "deployment refused: {why}");
             }
             Notice::HostLost { script, why } => tracing::warn!(script, "isolate lost: {why}"),

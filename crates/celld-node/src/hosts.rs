@@ -91,7 +91,12 @@ impl HostEntry {
     }
 
     /// Sends an event of a cell; gives it back when the host is dead.
-    pub(crate) fn send_event(&self, cell: &CellId, event: CellEvent, now: MonoMs) -> Result<(), CellEvent> {
+    pub(crate) fn send_event(
+        &self,
+        cell: &CellId,
+        event: CellEvent,
+        now: MonoMs,
+    ) -> Result<(), CellEvent> {
         if self.dead.load(Ordering::Acquire) {
             return Err(event);
         }

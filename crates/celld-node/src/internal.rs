@@ -15,7 +15,10 @@ impl NodeHandle {
     pub async fn internal(&self, request: Request<Bytes>) -> Response<Bytes> {
         let path = request.uri().path();
         if request.method() != Method::GET && request.method() != Method::HEAD {
-            return text(StatusCode::METHOD_NOT_ALLOWED, "This listener answers GET only.\n");
+            return text(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "This listener answers GET only.\n",
+            );
         }
         match path {
             "/healthz" => text(StatusCode::OK, "ok\n"),
@@ -83,7 +86,9 @@ impl NodeHandle {
             "bucket": bucket,
         });
         let mut response = Response::new(Bytes::from(body.to_string()));
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response
     }
 }

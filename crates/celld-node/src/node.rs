@@ -87,14 +87,23 @@ impl Node {
     /// Cells of a dead session serve at once; their data moves from its log to their records in
     /// the background.
     pub fn start(config: NodeConfig, tokio: tokio::runtime::Handle) -> Result<Self, StartError> {
-        let directory = config.bucket.directory().ok_or(StartError::NotLocal)?.to_owned();
+        let directory = config
+            .bucket
+            .directory()
+            .ok_or(StartError::NotLocal)?
+            .to_owned();
         let bucket = Arc::new(Counted::new(config.bucket.open()?, CLASSES));
         let session = SessionId::from_random(random_bits()?);
         let (failing, failed) = watch::channel(None);
         let log = open_log(&config, &directory, session, failing)?;
         // Only now is it certain that no other node uses these files.
         empty(&config.scratch)?;
-        let store = Store { bucket, log, session, scratch: config.scratch.clone() };
+        let store = Store {
+            bucket,
+            log,
+            session,
+            scratch: config.scratch.clone(),
+        };
         let (core, commands) = mpsc::channel();
         let default_script = config.default_script.clone().map(Arc::from);
         let shared = Arc::new(share(config, store, core, tokio)?);
@@ -105,8 +114,16 @@ impl Node {
             .spawn(move || shell.run(&commands))
             .map_err(|error| StartError::System(error.to_string()))?;
         let ready = Arc::new(AtomicBool::new(false));
-        let handle = NodeHandle { shared, default_script, failed, ready };
-        Ok(Self { handle, core_thread: Mutex::new(Some(core_thread)) })
+        let handle = NodeHandle {
+            shared,
+            default_script,
+            failed,
+            ready,
+        };
+        Ok(Self {
+            handle,
+            core_thread: Mutex::new(Some(core_thread)),
+        })
     }
 
     /// Speaks to this node.
@@ -119,7 +136,10 @@ impl Node {
     pub async fn drain(&self, budget: Duration) -> Drained {
         let shared = &self.handle.shared;
         let (done, wait) = oneshot::channel();
-        shared.command(Command::Drain { grace: budget, done });
+        shared.command(Command::Drain {
+            grace: budget,
+            done,
+        });
         // Hosts end events at the end of the budget; saving what they leave takes a moment more.
         let limit = budget + Duration::from_secs(10);
         let complete = matches!(tokio::time::timeout(limit, wait).await, Ok(Ok(())));
@@ -138,7 +158,10 @@ impl Node {
             Ok(Err(failed)) => Some(failed.to_string()),
             Err(error) => Some(error.to_string()),
         };
-        Drained { complete, log_error }
+        Drained {
+            complete,
+            log_error,
+        }
     }
 }
 
@@ -159,9 +182,16 @@ impl NodeHandle {
             return reply.send(Err(refuse::retryable("The node is shutting down.".into())));
         }
         if self.shared.store.log.overloaded() {
-            return reply.send(Err(EventError::overloaded("The disk does not keep up with writes.")));
+            return reply.send(Err(EventError::overloaded(
+                "The disk does not keep up with writes.",
+            )));
         }
-        let event = |reply| WorkerEvent::Fetch { entrypoint: None, props: None, request, reply };
+        let event = |reply| WorkerEvent::Fetch {
+            entrypoint: None,
+            props: None,
+            request,
+            reply,
+        };
         match self.script(script) {
             Ok(name) => self.shared.send_to_script(name.as_str(), event(reply)),
             Err(why) => reply.send(Err(why)),
@@ -187,7 +217,10 @@ impl NodeHandle {
             return Ok(ScriptName::new(name));
         }
         let pools = self.shared.pools.pin();
-        let mut adopted = pools.iter().filter(|(_, pool)| pool.is_adopted()).map(|(name, _)| name);
+        let mut adopted = pools
+            .iter()
+            .filter(|(_, pool)| pool.is_adopted())
+            .map(|(name, _)| name);
         match (adopted.next(), adopted.next()) {
             (Some(only), None) => Ok(only.clone()),
             (None, _) => Err(refuse::retryable("No Worker is deployed here yet.".into())),
@@ -210,10 +243,20 @@ impl NodeHandle {
     ///
     /// # Errors
     /// As for [`NodeHandle::deploy`].
-    pub async fn deploy_limited(&self, code: WorkerCode, cpu_max: Option<Duration>) -> Result<(), String> {
+    pub async fn deploy_limited(
+        &self,
+        code: WorkerCode,
+        cpu_max: Option<Duration>,
+    ) -> Result<(), String> {
         let (adopted, wait) = oneshot::channel();
-        self.shared.command(Command::Deploy { code, cpu_max, adopted });
-        let result = wait.await.unwrap_or_else(|_| Err("the node has ended".into()));
+        self.shared.command(Command::Deploy {
+            code,
+            cpu_max,
+            adopted,
+        });
+        let result = wait
+            .await
+            .unwrap_or_else(|_| Err("the node has ended".into()));
         if result.is_ok() {
             self.set_ready();
         }
@@ -288,10 +331,19 @@ fn open_log(
         console.notice(Notice::LogFailed { why: why.clone() });
         failing.send_replace(Some(why));
     });
-    let log = NodeLog::open(&bucket_dir.join("log"), session, config.log.clone(), on_failed)?;
+    let log = NodeLog::open(
+        &bucket_dir.join("log"),
+        session,
+        config.log.clone(),
+        on_failed,
+    )?;
     let recovery = log.recovery();
     if recovery.crashed > 0 {
-        tracing::info!(sessions = recovery.crashed, records = recovery.records, "recovered the node log of a session that did not end in order");
+        tracing::info!(
+            sessions = recovery.crashed,
+            records = recovery.records,
+            "recovered the node log of a session that did not end in order"
+        );
     }
     Ok(Arc::new(log))
 }
@@ -302,7 +354,10 @@ fn recover(shared: &Arc<Shared>) {
         shared.tell(Event::Recovered { cell });
     }
     for (cell, alarm_ms) in shared.store.log.alarms() {
-        shared.tell(Event::AlarmSet { cell, at: alarm_ms.map(WallMs::new) });
+        shared.tell(Event::AlarmSet {
+            cell,
+            at: alarm_ms.map(WallMs::new),
+        });
     }
     let shared = shared.clone();
     shared.clone().tokio.spawn(async move {
@@ -314,7 +369,10 @@ fn recover(shared: &Arc<Shared>) {
 }
 
 fn empty(scratch: &Path) -> Result<(), StartError> {
-    let failed = |error| StartError::Scratch { path: scratch.to_owned(), error };
+    let failed = |error| StartError::Scratch {
+        path: scratch.to_owned(),
+        error,
+    };
     match std::fs::remove_dir_all(scratch) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
@@ -324,6 +382,7 @@ fn empty(scratch: &Path) -> Result<(), StartError> {
 
 fn random_bits() -> Result<u128, StartError> {
     let mut bits = [0u8; 16];
-    getrandom::fill(&mut bits).map_err(|error| StartError::System(format!("no randomness: {error}")))?;
+    getrandom::fill(&mut bits)
+        .map_err(|error| StartError::System(format!("no randomness: {error}")))?;
     Ok(u128::from_le_bytes(bits))
 }

@@ -57,10 +57,16 @@ pub(crate) fn leaving(why: Leave) -> EventError {
         Leave::ClassRemoved => "Durable Object reset because its class is no longer deployed.",
         Leave::ShuttingDown => "Durable Object reset because the node is shutting down.",
     });
-    EventError { retryable: why != Leave::ClassRemoved, ..error }
+    EventError {
+        retryable: why != Leave::ClassRemoved,
+        ..error
+    }
 }
 
 /// A failure of the node, not of the script.
 pub(crate) fn retryable(message: String) -> EventError {
-    EventError { retryable: true, ..EventError::new(message) }
+    EventError {
+        retryable: true,
+        ..EventError::new(message)
+    }
 }

@@ -139,12 +139,20 @@ impl Routes {
         let ports = self.ports.pin();
         match ports.get(cell) {
             Some(port) => port.clone(),
-            None => ports.get_or_insert_with(cell.clone(), || Arc::new(Port::new())).clone(),
+            None => ports
+                .get_or_insert_with(cell.clone(), || Arc::new(Port::new()))
+                .clone(),
         }
     }
 
     /// Delivers an event, or lets it wait.
-    pub(crate) fn send(&self, cell: &CellId, name: Option<&str>, event: CellEvent, now: MonoMs) -> Sent {
+    pub(crate) fn send(
+        &self,
+        cell: &CellId,
+        name: Option<&str>,
+        event: CellEvent,
+        now: MonoMs,
+    ) -> Sent {
         let mut event = event;
         loop {
             let port = self.port_or_new(cell);
@@ -189,23 +197,37 @@ impl Routes {
         }
         self.waiting.fetch_add(1, Ordering::Relaxed);
         queue.push(event);
-        if queue.len() == 1 { Sent::Wanted } else { Sent::Done }
+        if queue.len() == 1 {
+            Sent::Wanted
+        } else {
+            Sent::Done
+        }
     }
 
     /// *waiting → hot*: hands the cell over with `activate`, then what waits.
     ///
     /// When the host is dead, everything goes on waiting; the host's loss starts the next try.
-    pub(crate) fn open(&self, cell: &CellId, host: Arc<HostEntry>, activate: HostMessage, now: MonoMs) {
+    pub(crate) fn open(
+        &self,
+        cell: &CellId,
+        host: Arc<HostEntry>,
+        activate: HostMessage,
+        now: MonoMs,
+    ) {
         let port = self.port_or_new(cell);
         let mut state = port.state.write();
-        let State::Waiting(queue) = &mut *state else { return };
+        let State::Waiting(queue) = &mut *state else {
+            return;
+        };
         if host.send(activate).is_err() {
             return;
         }
         let mut events = std::mem::take(queue).into_iter();
         self.waiting.fetch_sub(events.len(), Ordering::Relaxed);
         port.last_used.store(now.get(), Ordering::Relaxed);
-        let refused = events.by_ref().find_map(|event| host.send_event(cell, event, now).err());
+        let refused = events
+            .by_ref()
+            .find_map(|event| host.send_event(cell, event, now).err());
         let Some(first) = refused else {
             *state = State::Hot(host);
             return;
@@ -238,7 +260,9 @@ impl Routes {
 
     /// The cell is cold: takes its port off the map. False when events wait, which keeps it.
     pub(crate) fn release(&self, cell: &CellId) -> bool {
-        let Some(port) = self.port(cell) else { return true };
+        let Some(port) = self.port(cell) else {
+            return true;
+        };
         let mut state = port.state.write();
         if matches!(&*state, State::Waiting(queue) if !queue.is_empty()) {
             return false;
@@ -252,7 +276,9 @@ impl Routes {
     /// Takes a cold cell's port off the map once its commits are in the log: if nothing has
     /// happened to it since.
     pub(crate) fn release_settled(&self, cell: &CellId, lsn: Lsn) {
-        let Some(port) = self.port(cell).filter(|port| port.last_lsn() <= lsn) else { return };
+        let Some(port) = self.port(cell).filter(|port| port.last_lsn() <= lsn) else {
+            return;
+        };
         let mut state = port.state.write();
         if matches!(&*state, State::Waiting(queue) if queue.is_empty()) {
             *state = State::Gone;
@@ -263,7 +289,9 @@ impl Routes {
 
     /// True when events wait for the cell.
     pub(crate) fn has_waiting(&self, cell: &CellId) -> bool {
-        let Some(port) = self.port(cell) else { return false };
+        let Some(port) = self.port(cell) else {
+            return false;
+        };
         let state = port.state.read();
         matches!(&*state, State::Waiting(queue) if !queue.is_empty())
     }
@@ -282,6 +310,9 @@ impl Routes {
     }
 
     fn forget(&self, cell: &CellId, port: &Arc<Port>) {
-        let _ = self.ports.pin().remove_if(cell, |_, current| Arc::ptr_eq(current, port));
+        let _ = self
+            .ports
+            .pin()
+            .remove_if(cell, |_, current| Arc::ptr_eq(current, port));
     }
 }

@@ -81,7 +81,12 @@ impl Shared {
     }
 
     /// Delivers an event to a cell.
-    pub(crate) fn send_to_cell(&self, cell: &CellId, name: Option<&str>, event: celld_runtime::api::CellEvent) {
+    pub(crate) fn send_to_cell(
+        &self,
+        cell: &CellId,
+        name: Option<&str>,
+        event: celld_runtime::api::CellEvent,
+    ) {
         Counters::one(&self.counters.cell_events);
         match self.routes.send(cell, name, event, self.clock.mono()) {
             Sent::Done => {}
@@ -98,16 +103,23 @@ impl Shared {
         Counters::one(&self.counters.worker_events);
         let pool = self.pools.pin().get(&ScriptName::new(script)).cloned();
         let Some(pool) = pool.filter(|pool| pool.is_adopted()) else {
-            refuse::worker_event(event, EventError::new(format!("No Worker named {script:?} is deployed here.")));
+            refuse::worker_event(
+                event,
+                EventError::new(format!("No Worker named {script:?} is deployed here.")),
+            );
             return;
         };
         if self.draining.load(Ordering::Relaxed) && pool.hosts() == 0 {
-            refuse::worker_event(event, refuse::retryable("The node is shutting down.".into()));
+            refuse::worker_event(
+                event,
+                refuse::retryable("The node is shutting down.".into()),
+            );
             return;
         }
         if let Dispatched::To(id, load) = pool.send(event, self.clock.mono()) {
             let entry = self.hosts.pin().get(&id).cloned();
-            let news = entry.and_then(|entry| entry.tell(load, self.core_config.stateless_grow_waiting));
+            let news =
+                entry.and_then(|entry| entry.tell(load, self.core_config.stateless_grow_waiting));
             if let Some(waiting) = news {
                 self.tell(Event::HostLoad { host: id, waiting });
             }
@@ -118,7 +130,9 @@ impl Shared {
     pub(crate) fn pool(&self, script: &ScriptName) -> Arc<Pool> {
         let pools = self.pools.pin();
         let waiting_max = self.limits.cell_events_max;
-        pools.get_or_insert_with(script.clone(), || Arc::new(Pool::new(waiting_max))).clone()
+        pools
+            .get_or_insert_with(script.clone(), || Arc::new(Pool::new(waiting_max)))
+            .clone()
     }
 
     /// The sockets that a cell keeps, made if need be.
@@ -126,14 +140,18 @@ impl Shared {
         let sockets = self.sockets.pin();
         match sockets.get(cell) {
             Some(known) => known.clone(),
-            None => sockets.get_or_insert_with(cell.clone(), Arc::default).clone(),
+            None => sockets
+                .get_or_insert_with(cell.clone(), Arc::default)
+                .clone(),
         }
     }
 
     /// Notes a commit, and looks at the log's size every quarter of a file.
     pub(crate) fn note_commit(self: &Arc<Self>, bytes: u64) {
         Counters::one(&self.counters.commits);
-        self.counters.commit_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.counters
+            .commit_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
         let bytes = bytes + COMMIT_HEAD_BYTES;
         let before = self.counters.log_bytes.fetch_add(bytes, Ordering::Relaxed);
         let every = (self.log_file_bytes / 4).max(1);
@@ -162,7 +180,12 @@ impl Shared {
 
     /// The class that a Worker has for a cell.
     pub(crate) fn class_name(code: &WorkerCode, cell: &CellId) -> String {
-        let class = code.classes.iter().find(|class| class.namespace == cell.namespace);
-        class.map(|class| class.class_name.clone()).unwrap_or_default()
+        let class = code
+            .classes
+            .iter()
+            .find(|class| class.namespace == cell.namespace);
+        class
+            .map(|class| class.class_name.clone())
+            .unwrap_or_default()
     }
 }

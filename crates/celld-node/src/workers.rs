@@ -72,7 +72,10 @@ impl Pool {
             }
             if waiting.len() >= self.waiting_max {
                 drop(waiting);
-                refuse::worker_event(event, EventError::overloaded("Too many requests wait for this Worker."));
+                refuse::worker_event(
+                    event,
+                    EventError::overloaded("Too many requests wait for this Worker."),
+                );
             } else {
                 waiting.push_back(event);
             }

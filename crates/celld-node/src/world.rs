@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use celld_core::{CellId, Event, HostId, Lsn, WallMs};
-use celld_runtime::api::{CellEvent, Commit, ConsoleLine, OnDurable, WorkerCode, WorkerEvent, World};
+use celld_runtime::api::{
+    CellEvent, Commit, ConsoleLine, OnDurable, WorkerCode, WorkerEvent, World,
+};
 use celld_runtime::exchange::{EventError, HttpRequest, HttpResponse, Reply};
 use celld_runtime::socket::{CellSocket, SocketMessage};
 use celld_runtime::socket_pump;
@@ -29,7 +31,14 @@ impl World for RoutedWorld {
     }
 
     fn append(&self, commit: Commit) -> Lsn {
-        let Commit { cell, epoch, txid, name, alarm_ms, segment } = commit;
+        let Commit {
+            cell,
+            epoch,
+            txid,
+            name,
+            alarm_ms,
+            segment,
+        } = commit;
         let bytes = segment.len() as u64;
         let port = self.0.routes.port_or_new(&cell);
         // The alarm of a commit is taken before the commit is proven: an alarm that fires early
@@ -37,9 +46,19 @@ impl World for RoutedWorld {
         let news = port.note_alarm(alarm_ms);
         if news {
             let at = alarm_ms.map(WallMs::new);
-            self.0.tell(Event::AlarmSet { cell: cell.clone(), at });
+            self.0.tell(Event::AlarmSet {
+                cell: cell.clone(),
+                at,
+            });
         }
-        let commit = celld_log::Commit { cell, epoch, txid, name, alarm_ms, segment };
+        let commit = celld_log::Commit {
+            cell,
+            epoch,
+            txid,
+            name,
+            alarm_ms,
+            segment,
+        };
         let lsn = self.0.store.log.append(commit);
         port.note_lsn(lsn);
         self.0.note_commit(bytes);
@@ -52,15 +71,28 @@ impl World for RoutedWorld {
 
     fn when_durable(&self, lsn: Lsn, then: OnDurable) {
         let gate = move |result: Result<(), celld_log::LogFailed>| {
-            then(result.map_err(|failed| EventError::reset(format!("A write could not be made durable: {failed}"))));
+            then(result.map_err(|failed| {
+                EventError::reset(format!("A write could not be made durable: {failed}"))
+            }));
         };
         self.0.store.log.when_durable(lsn, Box::new(gate));
     }
 
-    fn adopt_socket(&self, cell: &CellId, socket: Arc<CellSocket>, incoming: tokio::sync::mpsc::Receiver<SocketMessage>) {
+    fn adopt_socket(
+        &self,
+        cell: &CellId,
+        socket: Arc<CellSocket>,
+        incoming: tokio::sync::mpsc::Receiver<SocketMessage>,
+    ) {
         let sockets = self.0.cell_sockets(cell);
         let world: Arc<dyn World> = Arc::new(self.clone());
-        self.0.tokio.spawn(socket_pump::pump(world, cell.clone(), socket, sockets, incoming));
+        self.0.tokio.spawn(socket_pump::pump(
+            world,
+            cell.clone(),
+            socket,
+            sockets,
+            incoming,
+        ));
     }
 
     fn console(&self, line: ConsoleLine) {
@@ -71,18 +103,26 @@ impl World for RoutedWorld {
         if let Some(entry) = self.0.hosts.pin().get(&host) {
             entry.bury();
             let script = entry.code().name.clone();
-            self.0.console.notice(Notice::HostLost { script, why: why.message });
+            self.0.console.notice(Notice::HostLost {
+                script,
+                why: why.message,
+            });
         }
         self.0.tell(Event::HostLost { host });
     }
 
     fn cell_lost(&self, host: HostId, cell: &CellId) {
         self.0.routes.lost(cell, host);
-        self.0.tell(Event::CellLost { host, cell: cell.clone() });
+        self.0.tell(Event::CellLost {
+            host,
+            cell: cell.clone(),
+        });
     }
 
     fn host_load(&self, host: HostId, waiting_events: usize) {
-        let Some(entry) = self.0.hosts.pin().get(&host).cloned() else { return };
+        let Some(entry) = self.0.hosts.pin().get(&host).cloned() else {
+            return;
+        };
         let waiting = u32::try_from(waiting_events).unwrap_or(u32::MAX);
         let worth_telling = self.0.core_config.stateless_grow_waiting;
         if let Some(waiting) = entry.report(waiting, self.0.clock.mono(), worth_telling) {

@@ -8,7 +8,9 @@ use std::time::{Duration, SystemTime};
 use support::{Bench, cell};
 
 fn wall_ms() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap();
     i64::try_from(since.as_millis()).unwrap()
 }
 
@@ -34,7 +36,11 @@ async fn requests_reach_the_worker_and_a_new_deployment_takes_over_without_losin
         bench.deploy("two", &[]),
     );
     deployed.unwrap();
-    assert!(reached.iter().all(|version| version == "one" || version == "two"));
+    assert!(
+        reached
+            .iter()
+            .all(|version| version == "one" || version == "two")
+    );
     assert_eq!(bench.get("/").await.unwrap(), "two");
 }
 
@@ -58,11 +64,10 @@ async fn a_burst_for_a_cold_cell_is_answered_in_order_by_one_activation() {
     let counter = cell("Counter", 1);
     let waiting: Vec<_> = (0..500).map(|_| bench.send(&counter, "/add")).collect();
     for (i, answer) in waiting.into_iter().enumerate() {
-        let answer = match answer.await.unwrap().body {
-            celld_runtime::exchange::Body::Bytes(bytes) => bytes,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(answer, format!("{} name", i + 1));
+        assert_eq!(
+            support::text(answer.await.unwrap()),
+            format!("{} name", i + 1)
+        );
     }
     assert_eq!(bench.stage.activations.load(Ordering::Relaxed), 1);
     bench.check();
@@ -95,7 +100,81 @@ async fn idle_cells_leave_and_come_back_with_their_data_while_requests_go_on() {
         done.unwrap();
     }
     bench.check();
-    assert!(bench.stage.activations.load(Ordering::Relaxed) > 20, "cells did leave");
+    assert!(
+        bench.stage.activations.load(Ordering::Relaxed) > 20,
+        "cells did leave"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_of_one_caller_stay_in_order_while_the_cell_leaves_and_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path(), |config| {
+        config.core.idle_after_ms = 1;
+        config.core.hibernate_after_ms = 1;
+    });
+    bench.deploy("one", &["Counter"]).await.unwrap();
+    let counter = cell("Counter", 1);
+    let mut waiting = Vec::new();
+    for i in 0..1_500u64 {
+        waiting.push(bench.send(&counter, "/add"));
+        if i % 7 == 0 {
+            tokio::time::sleep(Duration::from_micros(300 * (i % 11))).await;
+        }
+    }
+    for (i, answer) in waiting.into_iter().enumerate() {
+        assert_eq!(
+            support::text(answer.await.unwrap()),
+            format!("{} name", i + 1)
+        );
+    }
+    bench.check();
+    assert!(
+        bench.stage.activations.load(Ordering::Relaxed) > 5,
+        "the cell did leave"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_marker_stands_for_a_cold_cells_alarm_and_goes_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let markers = async |bench: &Bench| {
+        let listing = celld_bucket::Bucket::list(&*bench.handle.bucket(), "alarms/", None, 10)
+            .await
+            .unwrap();
+        listing.objects.len()
+    };
+    let due = wall_ms() + 700;
+    {
+        let bench = Bench::start(dir.path(), |_| {});
+        bench.deploy("one", &["Counter"]).await.unwrap();
+        bench
+            .cell(&cell("Counter", 2), &format!("/alarm?{due}"))
+            .await
+            .unwrap();
+        assert_eq!(markers(&bench).await, 0, "the log knows it");
+        assert!(bench.node.drain(Duration::from_secs(5)).await.complete);
+        assert_eq!(markers(&bench).await, 1);
+    }
+    let bench = Bench::start(dir.path(), |_| {});
+    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    assert_eq!(
+        bench.stage.alarms.lock().len(),
+        0,
+        "there is no code to run it"
+    );
+    bench.deploy("one", &["Counter"]).await.unwrap();
+    bench
+        .until("the alarm fires", |bench| {
+            !bench.stage.alarms.lock().is_empty()
+        })
+        .await;
+    assert_eq!(
+        bench.stage.alarms.lock().clone(),
+        [(cell("Counter", 2), due, 0)]
+    );
+    assert!(bench.node.drain(Duration::from_secs(5)).await.complete);
+    assert_eq!(markers(&bench).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -106,7 +185,10 @@ async fn acknowledged_writes_survive_a_crash_and_a_drain() {
         bench.deploy("one", &["Counter"]).await.unwrap();
         for n in 0..40 {
             for i in 1..=3 {
-                assert_eq!(bench.cell(&cell("Counter", n), "/add").await.unwrap(), format!("{i} name"));
+                assert_eq!(
+                    bench.cell(&cell("Counter", n), "/add").await.unwrap(),
+                    format!("{i} name")
+                );
             }
         }
         // What a crash would leave: nothing is saved, the log is not closed.
@@ -115,7 +197,10 @@ async fn acknowledged_writes_survive_a_crash_and_a_drain() {
     {
         let bench = Bench::start(copy.path(), |_| {});
         bench.deploy("two", &["Counter"]).await.unwrap();
-        assert_eq!(bench.cell(&cell("Counter", 7), "/add").await.unwrap(), "4 name");
+        assert_eq!(
+            bench.cell(&cell("Counter", 7), "/add").await.unwrap(),
+            "4 name"
+        );
         let drained = bench.node.drain(Duration::from_secs(5)).await;
         assert!(drained.complete, "{drained:?}");
         assert_eq!(drained.log_error, None);
@@ -125,7 +210,10 @@ async fn acknowledged_writes_survive_a_crash_and_a_drain() {
     bench.deploy("two", &["Counter"]).await.unwrap();
     for n in 0..40 {
         let expected = if n == 7 { "4 name" } else { "3 name" };
-        assert_eq!(bench.cell(&cell("Counter", n), "/get").await.unwrap(), expected);
+        assert_eq!(
+            bench.cell(&cell("Counter", n), "/get").await.unwrap(),
+            expected
+        );
     }
     bench.check();
 }
@@ -188,17 +276,27 @@ async fn new_code_takes_the_cells_over_with_their_data() {
     let bench = Bench::start(dir.path(), |_| {});
     bench.deploy("v1", &["Counter", "Old"]).await.unwrap();
     for n in 0..50 {
-        assert_eq!(bench.cell(&cell("Counter", n), "/add").await.unwrap(), "1 name");
+        assert_eq!(
+            bench.cell(&cell("Counter", n), "/add").await.unwrap(),
+            "1 name"
+        );
     }
     bench.cell(&cell("Old", 1), "/add").await.unwrap();
     bench.deploy("v2", &["Counter"]).await.unwrap();
     for n in 0..50 {
-        assert_eq!(bench.cell(&cell("Counter", n), "/add").await.unwrap(), "2 name");
+        assert_eq!(
+            bench.cell(&cell("Counter", n), "/add").await.unwrap(),
+            "2 name"
+        );
     }
     let gone = bench.cell(&cell("Old", 1), "/add").await.unwrap_err();
     assert!(gone.message.contains("\"Old\""), "{gone}");
     bench.check();
-    bench.until("hosts of old code end", |bench| bench.stage.hosts_started.load(Ordering::Relaxed) >= 4).await;
+    bench
+        .until("hosts of old code end", |bench| {
+            bench.stage.hosts_started.load(Ordering::Relaxed) >= 4
+        })
+        .await;
     let metrics = bench.metrics().await;
     assert_eq!(metrics["hosts"]["stateless"], 1, "{metrics}");
     assert_eq!(metrics["hosts"]["cells"], 2, "{metrics}");
@@ -212,28 +310,54 @@ async fn an_alarm_fires_is_tried_again_and_wakes_a_cold_cell_after_a_restart() {
         bench.deploy("one", &["Counter"]).await.unwrap();
         bench.stage.alarms_fail.store(1, Ordering::Relaxed);
         let at = wall_ms() + 50;
-        bench.cell(&cell("Counter", 1), &format!("/alarm?{at}")).await.unwrap();
-        bench.until("the alarm fires twice", |bench| bench.stage.alarms.lock().len() == 2).await;
+        bench
+            .cell(&cell("Counter", 1), &format!("/alarm?{at}"))
+            .await
+            .unwrap();
+        bench
+            .until("the alarm fires twice", |bench| {
+                bench.stage.alarms.lock().len() == 2
+            })
+            .await;
         let fired = bench.stage.alarms.lock().clone();
-        assert_eq!(fired, [(cell("Counter", 1), at, 0), (cell("Counter", 1), at, 1)]);
+        assert_eq!(
+            fired,
+            [(cell("Counter", 1), at, 0), (cell("Counter", 1), at, 1)]
+        );
         let due = wall_ms() + 1_500;
-        bench.cell(&cell("Counter", 2), &format!("/alarm?{due}")).await.unwrap();
+        bench
+            .cell(&cell("Counter", 2), &format!("/alarm?{due}"))
+            .await
+            .unwrap();
         assert!(bench.node.drain(Duration::from_secs(5)).await.complete);
         due
     };
     let bench = Bench::start(dir.path(), |_| {});
     bench.deploy("one", &["Counter"]).await.unwrap();
-    bench.until("the alarm fires", |bench| !bench.stage.alarms.lock().is_empty()).await;
-    assert_eq!(bench.stage.alarms.lock().clone(), [(cell("Counter", 2), due, 0)]);
+    bench
+        .until("the alarm fires", |bench| {
+            !bench.stage.alarms.lock().is_empty()
+        })
+        .await;
+    assert_eq!(
+        bench.stage.alarms.lock().clone(),
+        [(cell("Counter", 2), due, 0)]
+    );
     assert!(wall_ms() >= due);
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(bench.stage.alarms.lock().len(), 1, "and it does not fire again");
+    assert_eq!(
+        bench.stage.alarms.lock().len(),
+        1,
+        "and it does not fire again"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_is_kept_small_by_checkpoints() {
     let dir = tempfile::tempdir().unwrap();
-    let bench = Bench::start(dir.path(), |config| config.core.log_budget_bytes = 128 << 10);
+    let bench = Bench::start(dir.path(), |config| {
+        config.core.log_budget_bytes = 128 << 10
+    });
     bench.deploy("one", &["Counter"]).await.unwrap();
     for _ in 0..60 {
         for n in 0..20 {
@@ -241,7 +365,10 @@ async fn the_log_is_kept_small_by_checkpoints() {
         }
     }
     let metrics = bench.metrics().await;
-    assert!(metrics["cells"]["records_written"].as_u64().unwrap() > 0, "{metrics}");
+    assert!(
+        metrics["cells"]["records_written"].as_u64().unwrap() > 0,
+        "{metrics}"
+    );
     assert!(metrics["log"]["files"].as_u64().unwrap() < 4, "{metrics}");
     bench.check();
 }
@@ -252,10 +379,16 @@ async fn a_full_node_lets_idle_cells_go_for_new_ones() {
     let bench = Bench::start(dir.path(), |config| config.core.resident_max = 8);
     bench.deploy("one", &["Counter"]).await.unwrap();
     for n in 0..40 {
-        assert_eq!(bench.cell(&cell("Counter", n), "/add").await.unwrap(), "1 name");
+        assert_eq!(
+            bench.cell(&cell("Counter", n), "/add").await.unwrap(),
+            "1 name"
+        );
         assert!(bench.stage.resident.lock().len() <= 8);
     }
-    assert_eq!(bench.cell(&cell("Counter", 0), "/add").await.unwrap(), "2 name");
+    assert_eq!(
+        bench.cell(&cell("Counter", 0), "/add").await.unwrap(),
+        "2 name"
+    );
     bench.check();
 }
 
@@ -263,8 +396,11 @@ async fn a_full_node_lets_idle_cells_go_for_new_ones() {
 async fn a_second_node_in_the_same_bucket_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let _bench = Bench::start(dir.path(), |_| {});
-    let bucket = celld_bucket::BucketUrl::parse(&format!("file://{}/bucket", dir.path().display())).unwrap();
+    let bucket =
+        celld_bucket::BucketUrl::parse(&format!("file://{}/bucket", dir.path().display())).unwrap();
     let config = celld_node::NodeConfig::new(bucket, dir.path().join("other"), &[]);
-    let error = celld_node::Node::start(config, tokio::runtime::Handle::current()).err().unwrap();
+    let error = celld_node::Node::start(config, tokio::runtime::Handle::current())
+        .err()
+        .unwrap();
     assert!(error.to_string().contains("another celld node"), "{error}");
 }

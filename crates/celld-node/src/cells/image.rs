@@ -51,11 +51,17 @@ async fn load_once(store: &Store, cell: &CellId) -> Result<Loaded, CellError> {
         return Ok(from_record(base, record));
     };
     let void = tail.deleted;
-    let have = record.as_ref().filter(|_| !void).map_or(Txid::default(), |record| record.txid);
+    let have = record
+        .as_ref()
+        .filter(|_| !void)
+        .map_or(Txid::default(), |record| record.txid);
     let after = tail.after(have)?.to_vec();
     let log = store.log.clone();
     let segments = blocking(move || {
-        after.iter().map(|at| log.read_segment(at).map_err(CellError::from)).collect::<Result<Vec<_>, _>>()
+        after
+            .iter()
+            .map(|at| log.read_segment(at).map_err(CellError::from))
+            .collect::<Result<Vec<_>, _>>()
     })
     .await?;
     Ok(merge(base, record.filter(|_| !void), tail, segments))
@@ -90,7 +96,10 @@ fn merge(base: Base, record: Option<CellRecord>, tail: CellTail, segments: Vec<B
     let epoch = base.epoch.max(tail.epoch).next();
     let from_record = from_record(base, record);
     if segments.is_empty() && !tail.deleted {
-        return Loaded { epoch, ..from_record };
+        return Loaded {
+            epoch,
+            ..from_record
+        };
     }
     Loaded {
         epoch,
@@ -109,7 +118,11 @@ async fn fetch(store: &Store, cell: &CellId) -> Result<(Base, Option<CellRecord>
         return Ok((Base::default(), None));
     };
     let record = CellRecord::decode(&key, &object.bytes)?;
-    let base = Base { etag: Some(object.etag), epoch: record.epoch, alarm_ms: record.alarm_ms };
+    let base = Base {
+        etag: Some(object.etag),
+        epoch: record.epoch,
+        alarm_ms: record.alarm_ms,
+    };
     Ok((base, Some(record)))
 }
 
@@ -117,7 +130,9 @@ async fn fetch(store: &Store, cell: &CellId) -> Result<(Base, Option<CellRecord>
 pub(crate) async fn read_alarm(store: &Store, cell: &CellId) -> Result<AlarmFound, CellError> {
     let tail = store.log.tail(cell);
     let (_, record) = fetch(store, cell).await?;
-    let have = record.as_ref().map_or(Txid::default(), |record| record.txid);
+    let have = record
+        .as_ref()
+        .map_or(Txid::default(), |record| record.txid);
     let alarm_ms = match tail {
         Some(tail) if tail.deleted || tail.txid > have => tail.alarm_ms,
         _ => record.and_then(|record| record.alarm_ms),

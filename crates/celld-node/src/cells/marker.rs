@@ -20,7 +20,10 @@ pub(crate) fn minute(alarm_ms: i64) -> i64 {
 }
 
 fn key(cell: &CellId, minute: i64) -> Result<Key, BadKey> {
-    Key::new(format!("alarms/{minute:012}/{}/{}", cell.namespace, cell.object))
+    Key::new(format!(
+        "alarms/{minute:012}/{}/{}",
+        cell.namespace, cell.object
+    ))
 }
 
 fn parse(key: &str) -> Option<(CellId, WallMs)> {
@@ -28,35 +31,59 @@ fn parse(key: &str) -> Option<(CellId, WallMs)> {
     let minute: i64 = parts.next()?.parse().ok()?;
     let namespace = NamespaceKey::new(parts.next()?).ok()?;
     let object = ObjectId::from_hex(parts.next()?).ok()?;
-    Some((CellId { namespace, object }, WallMs::new(minute.checked_mul(MINUTE_MS)?)))
+    Some((
+        CellId { namespace, object },
+        WallMs::new(minute.checked_mul(MINUTE_MS)?),
+    ))
 }
 
 /// Makes the marker for an alarm.
-pub(super) async fn put_marker(store: &Store, cell: &CellId, alarm_ms: i64) -> Result<(), CellError> {
+pub(super) async fn put_marker(
+    store: &Store,
+    cell: &CellId,
+    alarm_ms: i64,
+) -> Result<(), CellError> {
     let key = key(cell, minute(alarm_ms)).map_err(celld_bucket::BucketError::from)?;
-    match store.bucket.put(&key, Bytes::new(), Condition::None).await? {
+    match store
+        .bucket
+        .put(&key, Bytes::new(), Condition::None)
+        .await?
+    {
         PutOutcome::Done(_) | PutOutcome::Conflict => Ok(()),
     }
 }
 
 /// Removes the marker of an alarm.
-pub(crate) async fn delete_marker(store: &Store, cell: &CellId, alarm_ms: i64) -> Result<(), CellError> {
+pub(crate) async fn delete_marker(
+    store: &Store,
+    cell: &CellId,
+    alarm_ms: i64,
+) -> Result<(), CellError> {
     let key = key(cell, minute(alarm_ms)).map_err(celld_bucket::BucketError::from)?;
     Ok(store.bucket.delete(&key).await?)
 }
 
 /// Tells `found` of every marker: the cell, and the beginning of the minute.
-pub(crate) async fn list_markers(store: &Store, mut found: impl FnMut(CellId, WallMs)) -> Result<(), CellError> {
+pub(crate) async fn list_markers(
+    store: &Store,
+    mut found: impl FnMut(CellId, WallMs),
+) -> Result<(), CellError> {
     let mut after: Option<String> = None;
     loop {
-        let page = store.bucket.list("alarms/", after.as_deref(), celld_bucket::LIST_MAX).await?;
+        let page = store
+            .bucket
+            .list("alarms/", after.as_deref(), celld_bucket::LIST_MAX)
+            .await?;
         for object in &page.objects {
             match parse(object.key.as_str()) {
                 Some((cell, not_before)) => found(cell, not_before),
                 None => tracing::warn!(key = object.key.as_str(), "not an alarm marker: ignored"),
             }
         }
-        after = page.objects.last().map(|object| object.key.as_str().to_owned());
+        after = page
+            .objects
+            .last()
+            .map(|object| object.key.as_str().to_owned());
         if !page.truncated || after.is_none() {
             return Ok(());
         }

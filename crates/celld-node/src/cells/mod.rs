@@ -66,5 +66,7 @@ pub enum CellError {
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, CellError> + Send + 'static,
 ) -> Result<T, CellError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(CellError::Ending))
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or(Err(CellError::Ending))
 }

@@ -97,8 +97,12 @@ impl CellRecord {
 
     /// Reads an object's bytes.
     pub(crate) fn decode(key: &Key, bytes: &Bytes) -> Result<Self, RecordError> {
-        let damaged = |why: &str| RecordError::Damaged { key: key.as_str().into(), why: why.into() };
-        let format_end = line_end(bytes, 0, 64).ok_or_else(|| damaged("its first line has no end"))?;
+        let damaged = |why: &str| RecordError::Damaged {
+            key: key.as_str().into(),
+            why: why.into(),
+        };
+        let format_end =
+            line_end(bytes, 0, 64).ok_or_else(|| damaged("its first line has no end"))?;
         if bytes[..format_end] != *FORMAT.as_bytes() {
             return Err(RecordError::Format {
                 key: key.as_str().into(),
@@ -112,7 +116,9 @@ impl CellRecord {
             .map_err(|error| damaged(&format!("its head is not JSON as expected: {error}")))?;
         let rest = bytes.slice(head_end + 1..);
         if rest.len() as u64 != head.snapshot_bytes.unwrap_or(0) {
-            return Err(damaged("its snapshot has another length than its head says"));
+            return Err(damaged(
+                "its snapshot has another length than its head says",
+            ));
         }
         Ok(Self {
             epoch: Epoch::new(head.epoch),
@@ -129,7 +135,10 @@ impl CellRecord {
 
 fn line_end(bytes: &[u8], from: usize, max: usize) -> Option<usize> {
     let rest = &bytes[from..];
-    rest.iter().take(max).position(|byte| *byte == b'\n').map(|at| from + at)
+    rest.iter()
+        .take(max)
+        .position(|byte| *byte == b'\n')
+        .map(|at| from + at)
 }
 
 #[cfg(test)]
@@ -157,13 +166,19 @@ mod tests {
     fn what_is_written_is_read() {
         let record = sample();
         assert_eq!(CellRecord::decode(&at(), &record.encode()).unwrap(), record);
-        let bare = CellRecord { name: None, alarm_ms: None, snapshot: None, ..sample() };
+        let bare = CellRecord {
+            name: None,
+            alarm_ms: None,
+            snapshot: None,
+            ..sample()
+        };
         assert_eq!(CellRecord::decode(&at(), &bare.encode()).unwrap(), bare);
     }
 
     #[test]
     fn another_version_is_refused_by_name() {
-        let error = CellRecord::decode(&at(), &Bytes::from_static(b"celld.cell.v2\nwhatever")).unwrap_err();
+        let error =
+            CellRecord::decode(&at(), &Bytes::from_static(b"celld.cell.v2\nwhatever")).unwrap_err();
         assert!(error.to_string().contains("celld.cell.v2"), "{error}");
     }
 
@@ -171,7 +186,10 @@ mod tests {
     fn a_cut_record_is_refused() {
         let whole = sample().encode();
         for length in 0..whole.len() {
-            assert!(CellRecord::decode(&at(), &whole.slice(..length)).is_err(), "{length}");
+            assert!(
+                CellRecord::decode(&at(), &whole.slice(..length)).is_err(),
+                "{length}"
+            );
         }
     }
 

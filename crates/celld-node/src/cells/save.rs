@@ -40,9 +40,17 @@ pub(crate) struct Fresh {
 }
 
 /// Writes a cell's record in place of `base`, with its marker, and tells the log.
-pub(crate) async fn save(store: &Store, cell: &CellId, base: &Base, fresh: Fresh) -> Result<Base, CellError> {
+pub(crate) async fn save(
+    store: &Store,
+    cell: &CellId,
+    base: &Base,
+    fresh: Fresh,
+) -> Result<Base, CellError> {
     let key = record::key(cell).map_err(BucketError::from)?;
-    let (old, new) = (base.alarm_ms.map(marker::minute), fresh.alarm_ms.map(marker::minute));
+    let (old, new) = (
+        base.alarm_ms.map(marker::minute),
+        fresh.alarm_ms.map(marker::minute),
+    );
     if let Some(alarm_ms) = fresh.alarm_ms
         && old != new
     {
@@ -66,23 +74,36 @@ pub(crate) async fn save(store: &Store, cell: &CellId, base: &Base, fresh: Fresh
         // A marker too many costs one look at the record.
         tracing::warn!(%cell, %error, "cannot remove an alarm marker");
     }
-    Ok(Base { etag: Some(etag), epoch: record.epoch, alarm_ms: record.alarm_ms })
+    Ok(Base {
+        etag: Some(etag),
+        epoch: record.epoch,
+        alarm_ms: record.alarm_ms,
+    })
 }
 
 /// Writes the record; an answer in doubt is settled by reading back.
-async fn write(store: &Store, key: &Key, base: &Base, record: &CellRecord) -> Result<Etag, CellError> {
+async fn write(
+    store: &Store,
+    key: &Key,
+    base: &Base,
+    record: &CellRecord,
+) -> Result<Etag, CellError> {
     let condition = match &base.etag {
         Some(etag) => Condition::IfMatch(etag.clone()),
         None => Condition::IfAbsent,
     };
     let failure = match store.bucket.put(key, record.encode(), condition).await {
         Ok(PutOutcome::Done(etag)) => return Ok(etag),
-        Ok(PutOutcome::Conflict) => CellError::Conflict { key: key.as_str().into() },
+        Ok(PutOutcome::Conflict) => CellError::Conflict {
+            key: key.as_str().into(),
+        },
         Err(error) if error.is_ambiguous() => error.into(),
         Err(error) => return Err(error.into()),
     };
     match store.bucket.get(key).await? {
-        Some(object) if CellRecord::decode(key, &object.bytes)?.token == record.token => Ok(object.etag),
+        Some(object) if CellRecord::decode(key, &object.bytes)?.token == record.token => {
+            Ok(object.etag)
+        }
         _ => Err(failure),
     }
 }
@@ -95,10 +116,22 @@ pub(crate) async fn compact(
     settled: Lsn,
     residence: Option<Epoch>,
 ) -> Result<Base, CellError> {
-    let Loaded { base, epoch, txid, name, alarm_ms, snapshot, tail } = load(store, cell, settled).await?;
+    let Loaded {
+        base,
+        epoch,
+        txid,
+        name,
+        alarm_ms,
+        snapshot,
+        tail,
+    } = load(store, cell, settled).await?;
     let path = scratch_path(store);
     let snapshot = blocking(move || {
-        let image = Image { snapshot: snapshot.as_deref(), tail: &tail, txid };
+        let image = Image {
+            snapshot: snapshot.as_deref(),
+            tail: &tail,
+            txid,
+        };
         let mut db = CellDb::create(&path, OpenOptions::default(), image)?;
         let (_, snapshot) = db.snapshot()?;
         db.destroy()?;
@@ -106,13 +139,22 @@ pub(crate) async fn compact(
     })
     .await?;
     let epoch = residence.unwrap_or(epoch);
-    let fresh = Fresh { epoch, txid, name, alarm_ms, snapshot: Some(snapshot) };
+    let fresh = Fresh {
+        epoch,
+        txid,
+        name,
+        alarm_ms,
+        snapshot: Some(snapshot),
+    };
     save(store, cell, &base, fresh).await
 }
 
 fn scratch_path(store: &Store) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    store.scratch.join(format!("compact-{}.sqlite", NEXT.fetch_add(1, Ordering::Relaxed)))
+    store.scratch.join(format!(
+        "compact-{}.sqlite",
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    ))
 }
 
 fn token() -> String {
@@ -122,7 +164,11 @@ fn token() -> String {
         // Without randomness a token still differs from every other of this process.
         Err(_) => {
             static NEXT: AtomicU64 = AtomicU64::new(1);
-            format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+            format!(
+                "{}-{}",
+                std::process::id(),
+                NEXT.fetch_add(1, Ordering::Relaxed)
+            )
         }
     }
 }

@@ -24,7 +24,10 @@ impl Shell {
 
     /// The cell's last commit of this session, which reading its data must wait for.
     fn settled(&self, cell: &CellId) -> Lsn {
-        self.shared.routes.port(cell).map_or(Lsn::default(), |port| port.last_lsn())
+        self.shared
+            .routes
+            .port(cell)
+            .map_or(Lsn::default(), |port| port.last_lsn())
     }
 
     pub(super) fn loaded(&mut self, cell: CellId, result: Result<Loaded, CellError>) {
@@ -55,13 +58,21 @@ impl Shell {
             self.feed(Event::HostLost { host });
             return;
         };
-        let Some(loaded) = held.loaded.take() else { return };
+        let Some(loaded) = held.loaded.take() else {
+            return;
+        };
         self.databases += 1;
-        let database = self.shared.store.scratch.join(format!("cell-{}.sqlite", self.databases));
+        let database = self
+            .shared
+            .store
+            .scratch
+            .join(format!("cell-{}.sqlite", self.databases));
         held.database = Some(database.clone());
         let port = self.shared.routes.port_or_new(&cell);
         port.note_alarm(loaded.alarm_ms);
-        let name = loaded.name.or_else(|| port.name().map(|name| name.to_string()));
+        let name = loaded
+            .name
+            .or_else(|| port.name().map(|name| name.to_string()));
         held.name.clone_from(&name);
         let image = CellImage {
             cell: cell.clone(),
@@ -76,7 +87,9 @@ impl Shell {
         };
         Counters::one(&self.shared.counters.activations);
         let message = HostMessage::Activate(Box::new(image));
-        self.shared.routes.open(&cell, entry, message, self.shared.clock.mono());
+        self.shared
+            .routes
+            .open(&cell, entry, message, self.shared.clock.mono());
     }
 
     pub(super) fn refuse(&mut self, cell: CellId, why: Refusal) {
@@ -90,7 +103,10 @@ impl Shell {
     }
 
     fn host_failure(&self) -> Option<String> {
-        let newest = self.load_errors.iter().max_by_key(|(generation, _)| **generation);
+        let newest = self
+            .load_errors
+            .iter()
+            .max_by_key(|(generation, _)| **generation);
         newest.map(|(_, error)| error.message.clone())
     }
 
@@ -106,7 +122,9 @@ impl Shell {
         if settled > self.shared.store.log.durable() {
             // The port remembers what a later load must wait for; it goes when that is in the log.
             let (shared, late) = (self.shared.clone(), cell.clone());
-            let gate = move |_: Result<(), celld_log::LogFailed>| shared.routes.release_settled(&late, settled);
+            let gate = move |_: Result<(), celld_log::LogFailed>| {
+                shared.routes.release_settled(&late, settled)
+            };
             self.shared.store.log.when_durable(settled, Box::new(gate));
             if self.shared.routes.has_waiting(&cell) {
                 self.shared.tell(Event::Wanted { cell });
@@ -117,11 +135,22 @@ impl Shell {
     }
 
     pub(super) fn check_cell(&mut self, cell: CellId) {
-        let Some(port) = self.shared.routes.port(&cell) else { return };
+        let Some(port) = self.shared.routes.port(&cell) else {
+            return;
+        };
         let last_used = port.last_used();
         let busy = port.host().is_some_and(|host| host.busy_since(last_used));
-        let has_sockets = self.shared.sockets.pin().get(&cell).is_some_and(|sockets| !sockets.is_empty());
-        let activity = Activity { last_used, busy, may_hibernate: has_sockets && !busy };
+        let has_sockets = self
+            .shared
+            .sockets
+            .pin()
+            .get(&cell)
+            .is_some_and(|sockets| !sockets.is_empty());
+        let activity = Activity {
+            last_used,
+            busy,
+            may_hibernate: has_sockets && !busy,
+        };
         self.feed(Event::CellActivity { cell, activity });
     }
 
@@ -156,7 +185,9 @@ impl Shell {
                     held.remains = Some(remains);
                 }
                 // What it wrote is in the log; a later activation finds it there.
-                Err(error) => tracing::debug!(%cell, why = error.message, "a cell left without its state"),
+                Err(error) => {
+                    tracing::debug!(%cell, why = error.message, "a cell left without its state")
+                }
             }
             if let Some(database) = held.database.take() {
                 self.remove_database(database);
@@ -180,21 +211,29 @@ impl Shell {
     }
 
     pub(super) fn save_remains(&mut self, cell: CellId) {
-        let remains = self.cells.get_mut(&cell).and_then(|held| held.remains.take());
+        let remains = self
+            .cells
+            .get_mut(&cell)
+            .and_then(|held| held.remains.take());
         let Some((base, fresh)) = remains.and_then(|remains| self.fresh(&cell, remains)) else {
             self.saved(cell, Ok(None));
             return;
         };
         let shared = self.shared.clone();
         self.shared.tokio.spawn(async move {
-            let result = cells::save(&shared.store, &cell, &base, fresh).await.map(Some);
+            let result = cells::save(&shared.store, &cell, &base, fresh)
+                .await
+                .map(Some);
             shared.command(Command::Saved { cell, result });
         });
     }
 
     pub(super) fn checkpoint(&mut self, cell: CellId, host: HostId) {
         let (reply, answer) = reply();
-        let message = HostMessage::Checkpoint { cell: cell.clone(), reply };
+        let message = HostMessage::Checkpoint {
+            cell: cell.clone(),
+            reply,
+        };
         let entry = self.shared.hosts.pin().get(&host).cloned();
         // A dead host gives the message back; dropping it answers it.
         let _ = entry.map(|entry| entry.send(message));
@@ -206,16 +245,31 @@ impl Shell {
         let shared = self.shared.clone();
         self.shared.tokio.spawn(async move {
             let result = match answer.await {
-                Ok(CellRemains { txid, snapshot: Some(snapshot), alarm_ms, .. }) => {
-                    let fresh = Fresh { epoch, txid, name, alarm_ms, snapshot: Some(snapshot) };
-                    cells::save(&shared.store, &cell, &base, fresh).await.map(Some)
+                Ok(CellRemains {
+                    txid,
+                    snapshot: Some(snapshot),
+                    alarm_ms,
+                    ..
+                }) => {
+                    let fresh = Fresh {
+                        epoch,
+                        txid,
+                        name,
+                        alarm_ms,
+                        snapshot: Some(snapshot),
+                    };
+                    cells::save(&shared.store, &cell, &base, fresh)
+                        .await
+                        .map(Some)
                 }
                 // Nothing new since the host's last snapshot, or no host any more; but the log may
                 // hold what no record does. It is complete up to the last proven commit, so it can
                 // be moved into the record beside a cell that goes on writing.
                 Ok(_) | Err(_) if shared.store.log.tail(&cell).is_some() => {
                     let settled = shared.store.log.durable();
-                    cells::compact(&shared.store, &cell, settled, Some(epoch)).await.map(Some)
+                    cells::compact(&shared.store, &cell, settled, Some(epoch))
+                        .await
+                        .map(Some)
                 }
                 Ok(_) | Err(_) => Ok(None),
             };
@@ -227,7 +281,9 @@ impl Shell {
         let shared = self.shared.clone();
         let settled = self.settled(&cell);
         self.shared.tokio.spawn(async move {
-            let result = cells::compact(&shared.store, &cell, settled, None).await.map(Some);
+            let result = cells::compact(&shared.store, &cell, settled, None)
+                .await
+                .map(Some);
             shared.command(Command::Saved { cell, result });
         });
     }

@@ -20,14 +20,25 @@ use crate::world::RoutedWorld;
 impl Shell {
     pub(super) fn effect(&mut self, effect: Effect) {
         match effect {
-            Effect::StartHost { host, generation, .. } => self.start_host(host, generation),
+            Effect::StartHost {
+                host, generation, ..
+            } => self.start_host(host, generation),
             Effect::StopHost { host, grace_ms } => self.stop_host(host, grace_ms),
             Effect::PublishWorkers { script, hosts, .. } => {
                 let entries = self.shared.hosts.pin();
-                let ready = hosts.iter().filter_map(|id| entries.get(id).cloned()).collect();
-                self.shared.pool(&script).publish(ready, self.shared.clock.mono());
+                let ready = hosts
+                    .iter()
+                    .filter_map(|id| entries.get(id).cloned())
+                    .collect();
+                self.shared
+                    .pool(&script)
+                    .publish(ready, self.shared.clock.mono());
             }
-            Effect::Adopted { generation, replaced, .. } => {
+            Effect::Adopted {
+                generation,
+                replaced,
+                ..
+            } => {
                 self.deployment_ended(generation, Ok(replaced.is_some()));
             }
             Effect::DeploymentRefused { generation, .. } => {
@@ -39,16 +50,27 @@ impl Shell {
             Effect::Refuse { cell, why } => self.refuse(cell, why),
             Effect::CheckCell { cell } => self.check_cell(cell),
             Effect::CheckHost { host } => self.check_host(host),
-            Effect::Evict { cell, host, grace_ms, why } => self.evict(cell, host, grace_ms, why),
+            Effect::Evict {
+                cell,
+                host,
+                grace_ms,
+                why,
+            } => self.evict(cell, host, grace_ms, why),
             Effect::SaveRecord { cell } => self.save_remains(cell),
             Effect::Release { cell } => self.release(cell),
             Effect::Checkpoint { cell, host } => self.checkpoint(cell, host),
             Effect::Compact { cell } => self.compact(cell),
-            Effect::FireAlarm { cell, scheduled, retry_count } => self.fire_alarm(cell, scheduled, retry_count),
+            Effect::FireAlarm {
+                cell,
+                scheduled,
+                retry_count,
+            } => self.fire_alarm(cell, scheduled, retry_count),
             Effect::ReadAlarm { cell, hinted } => self.read_alarm(cell, hinted),
             Effect::DropAlarm { cell, scheduled } => {
                 tracing::error!(%cell, %scheduled, "the alarm failed too often and is given up");
-                self.shared.console.notice(Notice::AlarmDropped { cell: cell.to_string() });
+                self.shared.console.notice(Notice::AlarmDropped {
+                    cell: cell.to_string(),
+                });
             }
             Effect::Drained => self.drained(),
         }
@@ -68,11 +90,17 @@ impl Shell {
             world: Arc::new(RoutedWorld(self.shared.clone())),
             tokio: self.shared.tokio.clone(),
         };
-        let report = StartReport { host: id, shared: Some(self.shared.clone()) };
+        let report = StartReport {
+            host: id,
+            shared: Some(self.shared.clone()),
+        };
         let ready: OnReady = Box::new(move |result| report.send(result));
         self.host_generation.insert(id, generation);
         let handle = self.shared.factory.start(config, ready);
-        self.shared.hosts.pin().insert(id, Arc::new(HostEntry::new(handle, code)));
+        self.shared
+            .hosts
+            .pin()
+            .insert(id, Arc::new(HostEntry::new(handle, code)));
     }
 
     fn stop_host(&mut self, host: HostId, grace_ms: u64) {
@@ -84,16 +112,26 @@ impl Shell {
     }
 
     fn check_host(&mut self, host: HostId) {
-        let Some(entry) = self.shared.hosts.pin().get(&host).cloned() else { return };
+        let Some(entry) = self.shared.hosts.pin().get(&host).cloned() else {
+            return;
+        };
         let last_used = entry.used_at();
         let busy = entry.busy_since(last_used);
-        self.feed(Event::HostActivity { host, last_used, busy });
+        self.feed(Event::HostActivity {
+            host,
+            last_used,
+            busy,
+        });
     }
 
     fn fire_alarm(&mut self, cell: CellId, scheduled: WallMs, retry_count: u32) {
         Counters::one(&self.shared.counters.alarms);
         let (reply, answer) = reply();
-        let event = CellEvent::Alarm { scheduled_ms: scheduled.get(), retry_count, reply };
+        let event = CellEvent::Alarm {
+            scheduled_ms: scheduled.get(),
+            retry_count,
+            reply,
+        };
         self.shared.send_to_cell(&cell, None, event);
         let shared = self.shared.clone();
         self.shared.tokio.spawn(async move {
@@ -105,10 +143,12 @@ impl Shell {
     fn read_alarm(&mut self, cell: CellId, hinted: WallMs) {
         let shared = self.shared.clone();
         self.shared.tokio.spawn(async move {
-            let found = cells::read_alarm(&shared.store, &cell).await.unwrap_or_else(|error| {
-                tracing::error!(%cell, %error, "cannot read a cell's alarm; trying again");
-                AlarmFound::Unreadable
-            });
+            let found = cells::read_alarm(&shared.store, &cell)
+                .await
+                .unwrap_or_else(|error| {
+                    tracing::error!(%cell, %error, "cannot read a cell's alarm; trying again");
+                    AlarmFound::Unreadable
+                });
             if found == AlarmFound::Nothing
                 && let Err(error) = cells::delete_marker(&shared.store, &cell, hinted.get()).await
             {
@@ -149,7 +189,10 @@ struct StartReport {
 impl StartReport {
     fn send(mut self, result: Result<WorkerSurface, EventError>) {
         if let Some(shared) = self.shared.take() {
-            shared.command(Command::HostStarted { host: self.host, result: result.map(|_| ()) });
+            shared.command(Command::HostStarted {
+                host: self.host,
+                result: result.map(|_| ()),
+            });
         }
     }
 }
@@ -157,8 +200,13 @@ impl StartReport {
 impl Drop for StartReport {
     fn drop(&mut self) {
         if let Some(shared) = self.shared.take() {
-            let result = Err(EventError::new("the isolate's thread ended before it had loaded the code"));
-            shared.command(Command::HostStarted { host: self.host, result });
+            let result = Err(EventError::new(
+                "the isolate's thread ended before it had loaded the code",
+            ));
+            shared.command(Command::HostStarted {
+                host: self.host,
+                result,
+            });
         }
     }
 }
@@ -167,7 +215,11 @@ impl Drop for StartReport {
 /// a limit.
 fn alarm_end(cell: &CellId, answer: Result<AlarmOutcome, EventError>) -> AlarmEnd {
     let error = match answer {
-        Ok(outcome) => return AlarmEnd::Done { next: outcome.next_ms.map(WallMs::new) },
+        Ok(outcome) => {
+            return AlarmEnd::Done {
+                next: outcome.next_ms.map(WallMs::new),
+            };
+        }
         Err(error) => error,
     };
     let infrastructure = error.retryable || error.overloaded || error.durable_object_reset;
@@ -176,5 +228,8 @@ fn alarm_end(cell: &CellId, answer: Result<AlarmOutcome, EventError>) -> AlarmEn
     let mut jitter = [0u8; 2];
     // Without randomness retries are merely less spread out.
     let _ = getrandom::fill(&mut jitter);
-    AlarmEnd::Failed { counted, jitter_permille: u16::from_le_bytes(jitter) % 1_001 }
+    AlarmEnd::Failed {
+        counted,
+        jitter_permille: u16::from_le_bytes(jitter) % 1_001,
+    }
 }

@@ -9,9 +9,9 @@ mod effects;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::Arc;
 use std::time::Duration;
 
 use celld_core::{CellId, Core, Event, Generation, HostId};
@@ -38,15 +38,30 @@ pub(crate) enum Command {
         adopted: oneshot::Sender<Result<(), String>>,
     },
     /// A host has loaded its code, or not.
-    HostStarted { host: HostId, result: Result<(), EventError> },
+    HostStarted {
+        host: HostId,
+        result: Result<(), EventError>,
+    },
     /// A cell has been read.
-    Loaded { cell: CellId, result: Result<Loaded, CellError> },
+    Loaded {
+        cell: CellId,
+        result: Result<Loaded, CellError>,
+    },
     /// A cell has left its host.
-    Evicted { cell: CellId, result: Result<CellRemains, EventError> },
+    Evicted {
+        cell: CellId,
+        result: Result<CellRemains, EventError>,
+    },
     /// A record has been written. `None`: there was nothing to write.
-    Saved { cell: CellId, result: Result<Option<Base>, CellError> },
+    Saved {
+        cell: CellId,
+        result: Result<Option<Base>, CellError>,
+    },
     /// Every cell is to leave.
-    Drain { grace: Duration, done: oneshot::Sender<()> },
+    Drain {
+        grace: Duration,
+        done: oneshot::Sender<()>,
+    },
     /// The node is dropped: end at once.
     End,
 }
@@ -111,13 +126,20 @@ impl Shell {
             match self.wait(commands) {
                 Ok(command) => {
                     self.take(command);
-                    commands.try_iter().take(BATCH_MAX).for_each(|command| self.take(command));
+                    commands
+                        .try_iter()
+                        .take(BATCH_MAX)
+                        .for_each(|command| self.take(command));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             let now = self.shared.clock.now();
-            if self.core.poll_deadline().is_some_and(|(at, _)| at <= now.mono) {
+            if self
+                .core
+                .poll_deadline()
+                .is_some_and(|(at, _)| at <= now.mono)
+            {
                 self.core.handle_time(now);
             }
             self.carry_out();
@@ -151,7 +173,11 @@ impl Shell {
     fn take(&mut self, command: Command) {
         match command {
             Command::Core(event) => self.feed(event),
-            Command::Deploy { code, cpu_max, adopted } => self.deploy(code, cpu_max, adopted),
+            Command::Deploy {
+                code,
+                cpu_max,
+                adopted,
+            } => self.deploy(code, cpu_max, adopted),
             Command::HostStarted { host, result } => self.host_started(host, result),
             Command::Loaded { cell, result } => self.loaded(cell, result),
             Command::Evicted { cell, result } => self.evicted(cell, result),
@@ -166,20 +192,39 @@ impl Shell {
         }
     }
 
-    fn deploy(&mut self, code: WorkerCode, cpu_max: Option<Duration>, adopted: oneshot::Sender<Result<(), String>>) {
+    fn deploy(
+        &mut self,
+        code: WorkerCode,
+        cpu_max: Option<Duration>,
+        adopted: oneshot::Sender<Result<(), String>>,
+    ) {
         if self.shared.draining.load(Ordering::Relaxed) {
             let _ = adopted.send(Err("the node is shutting down".into()));
             return;
         }
         let generation = self.last_generation.next();
         self.last_generation = generation;
-        let namespaces = code.classes.iter().map(|class| class.namespace.clone()).collect();
+        let namespaces = code
+            .classes
+            .iter()
+            .map(|class| class.namespace.clone())
+            .collect();
         let script = celld_core::ScriptName::new(&code.name);
         let mut limits = self.shared.limits.clone();
         limits.cpu_max = cpu_max.unwrap_or(limits.cpu_max);
-        self.codes.insert(generation, Deployed { code: Arc::new(code), limits });
+        self.codes.insert(
+            generation,
+            Deployed {
+                code: Arc::new(code),
+                limits,
+            },
+        );
         self.deploying.insert(generation, adopted);
-        self.feed(Event::Deployed { script, generation, namespaces });
+        self.feed(Event::Deployed {
+            script,
+            generation,
+            namespaces,
+        });
     }
 
     fn host_started(&mut self, host: HostId, result: Result<(), EventError>) {
@@ -199,8 +244,13 @@ impl Shell {
     /// Forgets a host that has ended, and the code that no host runs any more.
     fn forget_host(&mut self, host: HostId) {
         self.shared.hosts.pin().remove(&host);
-        let Some(generation) = self.host_generation.remove(&host) else { return };
-        let used = self.host_generation.values().any(|other| *other == generation);
+        let Some(generation) = self.host_generation.remove(&host) else {
+            return;
+        };
+        let used = self
+            .host_generation
+            .values()
+            .any(|other| *other == generation);
         let deploying = self.deploying.contains_key(&generation);
         if !used && !deploying && generation < self.newest(generation) {
             self.codes.remove(&generation);
@@ -210,23 +260,44 @@ impl Shell {
 
     /// The newest generation of the same script.
     fn newest(&self, of: Generation) -> Generation {
-        let Some(known) = self.codes.get(&of) else { return of };
-        let same = self.codes.iter().filter(|(_, other)| other.code.name == known.code.name);
+        let Some(known) = self.codes.get(&of) else {
+            return of;
+        };
+        let same = self
+            .codes
+            .iter()
+            .filter(|(_, other)| other.code.name == known.code.name);
         same.map(|(generation, _)| *generation).max().unwrap_or(of)
     }
 
     /// Tells whoever deployed a generation what became of it.
     fn deployment_ended(&mut self, generation: Generation, result: Result<bool, ()>) {
-        let Some(Deployed { code, .. }) = self.codes.get(&generation).cloned() else { return };
+        let Some(Deployed { code, .. }) = self.codes.get(&generation).cloned() else {
+            return;
+        };
         let (script, version) = (code.name.clone(), code.version.clone());
         let (notice, answer) = match result {
-            Ok(replaced) => (Notice::Adopted { script, version, replaced }, Ok(())),
+            Ok(replaced) => (
+                Notice::Adopted {
+                    script,
+                    version,
+                    replaced,
+                },
+                Ok(()),
+            ),
             Err(()) => {
                 let why = self.load_errors.remove(&generation).map_or_else(
                     || "a newer deployment came before it was loaded".into(),
                     |error| error.stack.clone().unwrap_or_else(|| error.to_string()),
                 );
-                (Notice::Refused { script, version: Some(version), why: why.clone() }, Err(why))
+                (
+                    Notice::Refused {
+                        script,
+                        version: Some(version),
+                        why: why.clone(),
+                    },
+                    Err(why),
+                )
             }
         };
         if let Some(waiting) = self.deploying.remove(&generation) {

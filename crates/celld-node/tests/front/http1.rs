@@ -293,3 +293,27 @@ async fn a_trusted_proxy_names_scheme_and_client() {
         "{answer}"
     );
 }
+
+#[tokio::test]
+async fn a_reason_phrase_of_ones_own_is_sent_and_an_impossible_one_is_not() {
+    let front = answering(|request| {
+        let text = if request.url.ends_with("/bad") {
+            "a\r\nx-forged: 1"
+        } else {
+            "Fine by me"
+        };
+        Ok(HttpResponse {
+            status_text: Some(text.into()),
+            ..ok("")
+        })
+    })
+    .await;
+    let answer = get(front.local_addr(), "/", "").await;
+    assert!(
+        answer.starts_with("HTTP/1.1 200 Fine by me\r\n"),
+        "{answer}"
+    );
+    let answer = get(front.local_addr(), "/bad", "").await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(!answer.contains("forged"), "{answer}");
+}

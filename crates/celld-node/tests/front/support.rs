@@ -52,6 +52,7 @@ pub fn ok(body: impl Into<Bytes>) -> HttpResponse {
         body: Body::Bytes(body.into()),
         websocket: None,
         body_is_encoded: false,
+        status_text: None,
         url: None,
     }
 }

@@ -37,6 +37,7 @@ async fn sockets(config: FrontConfig) -> (Front, mpsc::UnboundedReceiver<SocketE
             body: Body::Empty,
             websocket: Some(wire),
             body_is_encoded: false,
+            status_text: None,
             url: None,
         }));
         let _ = ends.send(script);

@@ -51,6 +51,7 @@ fn answer(status: u16, headers: &[(&'static str, &str)], body: Body) -> HttpResp
         body,
         websocket: None,
         body_is_encoded: false,
+        status_text: None,
         url: None,
     }
 }
@@ -343,6 +344,20 @@ async fn a_coded_body_that_is_empty_or_broken() {
         .await
         .unwrap();
     assert!(matches!(drain(got.body).await, Err(BodyError::Failed(_))));
+}
+
+#[tokio::test]
+async fn an_unusual_reason_phrase_is_kept() {
+    let addr = canned(b"HTTP/1.1 200 Fine by me\r\nContent-Length: 0\r\n\r\n".into()).await;
+    let got = fetch(&outbound(), get(format!("http://{addr}/")))
+        .await
+        .unwrap();
+    assert_eq!(got.status_text.as_deref(), Some("Fine by me"));
+    let addr = canned(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".into()).await;
+    let got = fetch(&outbound(), get(format!("http://{addr}/")))
+        .await
+        .unwrap();
+    assert_eq!(got.status_text, None);
 }
 
 #[tokio::test]

@@ -48,7 +48,11 @@ impl HostFactory for FakeHosts {
                 return ready(Err(EventError::new("SyntaxError: it is broken")));
             }
             ready(Ok(WorkerSurface::default()));
-            let mut host = FakeHost { config, stage, cells: HashMap::new() };
+            let mut host = FakeHost {
+                config,
+                stage,
+                cells: HashMap::new(),
+            };
             while let Some(message) = mailbox.blocking_recv() {
                 if !host.take(message) {
                     return;
@@ -113,20 +117,42 @@ impl FakeHost {
         if !stage.resident.lock().insert(image.cell.clone()) {
             stage.doubled.store(true, Ordering::Relaxed);
         }
-        let from = Image { snapshot: image.snapshot.as_deref(), tail: &image.tail, txid: image.txid };
-        let db = CellDb::create(&image.database, OpenOptions::default(), from).expect("the image is sound");
-        let cell = FakeCell { image, db, last_lsn: Lsn::default(), wrote: false };
+        let from = Image {
+            snapshot: image.snapshot.as_deref(),
+            tail: &image.tail,
+            txid: image.txid,
+        };
+        let db = CellDb::create(&image.database, OpenOptions::default(), from)
+            .expect("the image is sound");
+        let cell = FakeCell {
+            image,
+            db,
+            last_lsn: Lsn::default(),
+            wrote: false,
+        };
         self.cells.insert(cell.image.cell.clone(), cell);
     }
 
     fn cell(&mut self, id: &CellId, event: CellEvent) -> bool {
-        let Some(cell) = self.cells.get_mut(id) else { return true };
+        let Some(cell) = self.cells.get_mut(id) else {
+            return true;
+        };
         match event {
             CellEvent::Fetch { request, reply } => return self.fetch(id, &request, reply),
-            CellEvent::Alarm { scheduled_ms, retry_count, reply } => {
-                self.stage.alarms.lock().push((id.clone(), scheduled_ms, retry_count));
+            CellEvent::Alarm {
+                scheduled_ms,
+                retry_count,
+                reply,
+            } => {
+                self.stage
+                    .alarms
+                    .lock()
+                    .push((id.clone(), scheduled_ms, retry_count));
                 let left = &self.stage.alarms_fail;
-                if left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_ok() {
+                if left
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1))
+                    .is_ok()
+                {
                     reply.send(Err(EventError::new("the handler failed")));
                 } else {
                     cell.db.set_alarm(None).expect("a sound database");
@@ -147,21 +173,32 @@ impl FakeHost {
             for id in self.cells.keys() {
                 self.stage.resident.lock().remove(id);
             }
-            self.config.world.host_lost(self.config.id, EventError::reset("it was told to die"));
+            self.config
+                .world
+                .host_lost(self.config.id, EventError::reset("it was told to die"));
             return false;
         }
         let stored = cell.db.kv_get("n").expect("a sound database");
-        let mut n: u64 = stored.map_or(0, |raw| String::from_utf8_lossy(&raw).parse().expect("a number"));
+        let mut n: u64 = stored.map_or(0, |raw| {
+            String::from_utf8_lossy(&raw).parse().expect("a number")
+        });
         if path.ends_with("/add") {
             n += 1;
-            cell.db.kv_put("n", n.to_string().as_bytes()).expect("a sound database");
+            cell.db
+                .kv_put("n", n.to_string().as_bytes())
+                .expect("a sound database");
         }
         if path.ends_with("/alarm") {
-            cell.db.set_alarm(query.parse().ok()).expect("a sound database");
+            cell.db
+                .set_alarm(query.parse().ok())
+                .expect("a sound database");
         }
         let lsn = commit(&self.config, cell);
         let text = format!("{n} {}", cell.image.name.as_deref().unwrap_or("-"));
-        self.config.world.when_durable(lsn, Box::new(move |proof| reply.send(proof.map(|()| answer(&text)))));
+        self.config.world.when_durable(
+            lsn,
+            Box::new(move |proof| reply.send(proof.map(|()| answer(&text)))),
+        );
         true
     }
 }
@@ -182,7 +219,12 @@ fn commit(config: &HostConfig, cell: &mut FakeCell) -> Lsn {
 }
 
 fn remains(cell: &mut FakeCell) -> CellRemains {
-    let mut out = CellRemains { txid: cell.image.txid, lsn: cell.last_lsn, snapshot: None, alarm_ms: None };
+    let mut out = CellRemains {
+        txid: cell.image.txid,
+        lsn: cell.last_lsn,
+        snapshot: None,
+        alarm_ms: None,
+    };
     if std::mem::take(&mut cell.wrote) {
         let (txid, snapshot) = cell.db.snapshot().expect("a sound database");
         out.txid = txid;
@@ -231,7 +273,11 @@ impl Bench {
             })
             .expect("the node starts");
         let handle = node.handle();
-        Self { stage, node, handle }
+        Self {
+            stage,
+            node,
+            handle,
+        }
     }
 
     pub async fn deploy(&self, version: &str, namespaces: &[&str]) -> Result<(), String> {
@@ -253,7 +299,10 @@ impl Bench {
     /// The same, sent when it is called.
     pub fn send(&self, cell: &CellId, path: &str) -> celld_runtime::exchange::Answer<HttpResponse> {
         let (reply, wait) = reply();
-        let event = CellEvent::Fetch { request: request(path), reply };
+        let event = CellEvent::Fetch {
+            request: request(path),
+            reply,
+        };
         self.handle.cell_event(cell, Some("name"), event);
         wait
     }
@@ -269,13 +318,18 @@ impl Bench {
     }
 
     pub async fn metrics(&self) -> serde_json::Value {
-        let request = http::Request::get("/debug/metrics").body(Bytes::new()).expect("a request");
+        let request = http::Request::get("/debug/metrics")
+            .body(Bytes::new())
+            .expect("a request");
         let response = self.handle.internal(request).await;
         serde_json::from_slice(response.body()).expect("JSON")
     }
 
     pub fn check(&self) {
-        assert!(!self.stage.doubled.load(Ordering::Relaxed), "a cell was in two places");
+        assert!(
+            !self.stage.doubled.load(Ordering::Relaxed),
+            "a cell was in two places"
+        );
     }
 }
 
@@ -319,7 +373,8 @@ fn request(url: &str) -> HttpRequest {
     }
 }
 
-fn text(response: HttpResponse) -> String {
+/// An answer's body.
+pub fn text(response: HttpResponse) -> String {
     match response.body {
         Body::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         other => panic!("not a plain body: {other:?}"),
