@@ -83,6 +83,10 @@ impl HostEntry {
         self.dead.store(true, Ordering::Release);
     }
 
+    #[expect(
+        clippy::result_large_err,
+        reason = "what was sent goes back to its sender, and only when a host dies"
+    )]
     pub(crate) fn send(&self, message: HostMessage) -> Result<(), HostMessage> {
         if self.dead.load(Ordering::Acquire) {
             return Err(message);
@@ -91,6 +95,10 @@ impl HostEntry {
     }
 
     /// Sends an event of a cell; gives it back when the host is dead.
+    #[expect(
+        clippy::result_large_err,
+        reason = "what was sent goes back to its sender, and only when a host dies"
+    )]
     pub(crate) fn send_event(
         &self,
         cell: &CellId,
@@ -109,6 +117,10 @@ impl HostEntry {
     }
 
     /// Sends a stateless event; gives it back when the host is stopping or dead.
+    #[expect(
+        clippy::result_large_err,
+        reason = "what was sent goes back to its sender, and only when a host dies"
+    )]
     pub(crate) fn send_worker(&self, event: WorkerEvent, now: MonoMs) -> Result<(), WorkerEvent> {
         let open = self.open.read();
         if !*open || self.dead.load(Ordering::Acquire) {

@@ -10,8 +10,8 @@ use support::{Bench, cell};
 fn wall_ms() -> i64 {
     let since = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap();
-    i64::try_from(since.as_millis()).unwrap()
+        .expect("it is later than 1970");
+    i64::try_from(since.as_millis()).expect("it is not that late")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -219,14 +219,14 @@ async fn acknowledged_writes_survive_a_crash_and_a_drain() {
 }
 
 fn copy_dir(from: &std::path::Path, to: &std::path::Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
+    std::fs::create_dir_all(to).expect("a readable directory");
+    for entry in std::fs::read_dir(from).expect("a readable directory") {
+        let entry = entry.expect("a readable directory");
         let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
+        if entry.file_type().expect("a readable directory").is_dir() {
             copy_dir(&entry.path(), &target);
         } else {
-            std::fs::copy(entry.path(), target).unwrap();
+            std::fs::copy(entry.path(), target).expect("a readable directory");
         }
     }
 }

@@ -236,7 +236,9 @@ impl Shell {
         };
         let entry = self.shared.hosts.pin().get(&host).cloned();
         // A dead host gives the message back; dropping it answers it.
-        let _ = entry.map(|entry| entry.send(message));
+        if let Some(entry) = entry {
+            let _ = entry.send(message);
+        }
         let Some(held) = self.cells.get(&cell) else {
             self.saved(cell, Ok(None));
             return;
