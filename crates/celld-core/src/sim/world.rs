@@ -328,31 +328,8 @@ impl World {
 
     fn effect(&mut self, effect: Effect) -> Checked {
         match effect {
-            Effect::StartHost { host, role, .. } => {
-                let stateless = role == HostRole::Stateless;
-                self.model.hosts.insert(
-                    host,
-                    SimHost {
-                        stateless,
-                        ..SimHost::default()
-                    },
-                );
-                self.model.debts.push(Debt::Ready(host));
-                let pool = self
-                    .model
-                    .hosts
-                    .values()
-                    .filter(|host| host.stateless)
-                    .count();
-                // The old pool, the adopted one, and a candidate.
-                check(pool <= 7, || format!("{pool} stateless hosts"))
-            }
-            Effect::StopHost { host, .. } => match self.model.hosts.remove(&host) {
-                Some(gone) => check(gone.cells.is_empty(), || {
-                    format!("host {host} is stopped with cells in it")
-                }),
-                None => Ok(()),
-            },
+            Effect::StartHost { host, role, .. } => self.start_host(host, role),
+            Effect::StopHost { host, .. } => self.stop_host(host),
             Effect::LoadImage { cell } => self.load_image(cell),
             Effect::Activate { cell, host } => self.activate(&cell, host),
             Effect::Refuse { cell, .. } => {
@@ -403,6 +380,33 @@ impl World {
             | Effect::Adopted { .. }
             | Effect::DeploymentRefused { .. } => Ok(()),
         }
+    }
+
+    fn start_host(&mut self, host: HostId, role: HostRole) -> Checked {
+        let stateless = role == HostRole::Stateless;
+        let fresh = SimHost {
+            stateless,
+            ..SimHost::default()
+        };
+        self.model.hosts.insert(host, fresh);
+        self.model.debts.push(Debt::Ready(host));
+        let pool = self
+            .model
+            .hosts
+            .values()
+            .filter(|host| host.stateless)
+            .count();
+        // The old pool, the adopted one, and a candidate.
+        check(pool <= 7, || format!("{pool} stateless hosts"))
+    }
+
+    fn stop_host(&mut self, host: HostId) -> Checked {
+        let Some(gone) = self.model.hosts.remove(&host) else {
+            return Ok(());
+        };
+        check(gone.cells.is_empty(), || {
+            format!("host {host} is stopped with cells in it")
+        })
     }
 
     /// Feeds an answer back while effects are carried out.
