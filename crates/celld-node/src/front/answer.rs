@@ -6,6 +6,7 @@ use bytes::Bytes;
 use celld_runtime::exchange::{Body, EventError, HttpResponse, Limit};
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
+use hyper::ext::ReasonPhrase;
 
 use super::body::WireBody;
 use super::coding::{ChunkReader, Coding};
