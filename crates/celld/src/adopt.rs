@@ -8,6 +8,7 @@ use celld_bucket::Bucket;
 use celld_core::NamespaceKey;
 use celld_deploy::manifest::{self, BundledModule, Deployment, DeploymentId};
 use celld_deploy::upload::{FetchError, Fetched, fetch_deployment, list_scripts, read_pointer};
+use celld_node::assets::{AssetFile, HtmlHandling, NotFoundHandling, StaticAssets};
 use celld_node::{NodeHandle, Notice};
 use celld_runtime::api::{Binding, DurableClass, Module, ModuleKind, WorkerCode};
 
@@ -42,6 +43,56 @@ pub fn code_of(id: DeploymentId, deployment: &Deployment, modules: &[BundledModu
     }
 }
 
+/// The static files of a deployment, for a node. `code` tells from which date on which rule holds.
+pub fn assets_of(deployment: &Deployment, code: &WorkerCode) -> Option<StaticAssets> {
+    let assets = deployment.assets.as_ref()?;
+    let file = |file: &manifest::AssetFile| {
+        let entry = AssetFile {
+            blob: file.sha256.to_string(),
+            bytes: file.bytes,
+            content_type: file.content_type.clone(),
+        };
+        (file.path.clone(), entry)
+    };
+    Some(StaticAssets {
+        html_handling: match assets.html_handling {
+            manifest::HtmlHandling::AutoTrailingSlash => HtmlHandling::AutoTrailingSlash,
+            manifest::HtmlHandling::ForceTrailingSlash => HtmlHandling::ForceTrailingSlash,
+            manifest::HtmlHandling::DropTrailingSlash => HtmlHandling::DropTrailingSlash,
+            manifest::HtmlHandling::None => HtmlHandling::None,
+        },
+        not_found_handling: match assets.not_found_handling {
+            manifest::NotFoundHandling::None => NotFoundHandling::None,
+            manifest::NotFoundHandling::SinglePageApplication => {
+                NotFoundHandling::SinglePageApplication
+            }
+            manifest::NotFoundHandling::Page404 => NotFoundHandling::Page404,
+        },
+        run_worker_first: assets.run_worker_first,
+        navigation_prefers_assets: !code.lacks_flag(
+            "2025-04-01",
+            "assets_navigation_prefers_asset_serving",
+            "assets_navigation_has_no_effect",
+        ),
+        files: assets.files.iter().map(file).collect(),
+    })
+}
+
+/// Hands a deployment to a node.
+///
+/// # Errors
+/// The code does not start: the text says why.
+pub async fn adopt(
+    node: &NodeHandle,
+    id: DeploymentId,
+    deployment: &Deployment,
+    modules: &[BundledModule],
+) -> Result<(), String> {
+    let code = code_of(id, deployment, modules);
+    let assets = assets_of(deployment, &code);
+    node.deploy_with_assets(code, None, assets).await
+}
+
 fn durable_class(class: &str, namespace: &NamespaceKey, sqlite: bool) -> DurableClass {
     DurableClass {
         class_name: class.to_owned(),
@@ -73,6 +124,7 @@ fn binding(value: &manifest::Binding) -> Binding {
         manifest::Binding::DurableObject { namespace, .. } => {
             Binding::DurableObject(namespace.clone())
         }
+        manifest::Binding::Assets {} => Binding::Assets,
         manifest::Binding::Service { entrypoint, props } => Binding::Service {
             worker: None,
             entrypoint: entrypoint.clone(),
@@ -165,8 +217,9 @@ impl Adopter {
                 // Whatever comes of it, trying the same code again would come to the same.
                 self.seen.insert(script.to_owned(), id);
                 self.console.know(&fetched.modules);
-                let code = code_of(id, &fetched.deployment, &fetched.modules);
-                if let Err(why) = self.node.deploy(code).await {
+                let adopted =
+                    adopt(&self.node, id, &fetched.deployment, &fetched.modules).await;
+                if let Err(why) = adopted {
                     self.refused(script, Some(id.to_string()), why);
                 }
             }

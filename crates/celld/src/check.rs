@@ -14,6 +14,7 @@ use celld_runtime::socket::{CellSocket, SocketMessage};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::errors::{self, Failure};
+use crate::excerpt::without_own_frames;
 
 /// Time for a program to load its modules. Cloudflare allows a second of CPU time.
 const START_UP_MAX: Duration = Duration::from_secs(30);
@@ -64,12 +65,13 @@ pub async fn starts(code: WorkerCode) -> Result<WorkerSurface, Failure> {
 }
 
 /// A start-up error with its stack.
-pub fn describe(error: &EventError) -> String {
-    match &error.stack {
+fn describe(error: &EventError) -> String {
+    let text = match &error.stack {
         Some(stack) if stack.contains(&error.message) => stack.clone(),
         Some(stack) => format!("{error}\n{stack}"),
         None => error.to_string(),
-    }
+    };
+    without_own_frames(&text)
 }
 
 fn exports_what_is_bound(code: &WorkerCode, surface: &WorkerSurface) -> Result<(), Failure> {

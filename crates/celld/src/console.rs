@@ -8,7 +8,7 @@ use celld_runtime::api::ConsoleLine;
 use parking_lot::RwLock;
 use serde_json::json;
 
-use crate::excerpt::Sources;
+use crate::excerpt::{Sources, without_own_frames};
 use crate::logging::clock;
 use crate::printer::Printer;
 use crate::table::{BAD, DIM, GOOD, NAME, WARN, paint};
@@ -78,7 +78,7 @@ impl Console {
             paint(DIM, clock()),
             paint(style, format!("{level:<5}")),
             paint(NAME, place),
-            line.text
+            without_own_frames(&line.text)
         );
         if line.level == "exception" {
             if let Some(event) = &line.event {

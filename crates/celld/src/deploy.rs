@@ -29,7 +29,11 @@ pub async fn deploy(arguments: DeployArgs, output: &Output) -> Result<(), Failur
         .await
         .map_err(|errors| report::build_failure(&errors))?;
     report::bundle_warnings(output, &bundle.warnings);
-    let draft = Draft::new(&loaded.project, &bundle);
+    let assets = project::assets(&loaded.project).await?;
+    if let Some(assets) = &assets {
+        report::config_warnings(output, &assets.warnings);
+    }
+    let draft = project::draft(&loaded.project, &bundle, assets.as_ref());
 
     // A dry run leaves no trace, so a directory that does not exist stays away.
     let absent = |url: &BucketUrl| url.directory().is_some_and(|directory| !directory.exists());

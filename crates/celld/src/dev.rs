@@ -22,6 +22,7 @@ use crate::listen;
 use crate::output::Output;
 use crate::printer::Printer;
 use crate::project::{self, Loaded};
+use crate::report;
 use crate::table::{DIM, paint};
 use front::DevFront;
 use reload::Reloader;
@@ -161,7 +162,7 @@ async fn start_node(data: &Path, loaded: &Loaded, console: Console) -> Result<No
     let tokio = tokio::runtime::Handle::current();
     match tokio::task::spawn_blocking(move || Node::start(config, tokio)).await {
         Ok(Ok(node)) => Ok(node),
-        Ok(Err(error)) => Err(Failure::new(errors::NODE_START, error.to_string())),
+        Ok(Err(error)) => Err(report::start_failure(&error)),
         Err(error) => Err(Failure::new(errors::NODE_START, error.to_string())),
     }
 }

@@ -72,8 +72,19 @@ impl Sources {
     }
 }
 
+/// A text without the stack frames of the runtime itself, which lead nobody to a mistake.
+pub fn without_own_frames(text: &str) -> String {
+    let own = |line: &&str| {
+        let frame = line.trim_start();
+        frame.len() < line.len() && frame.starts_with("at ") && frame.contains("ext:")
+    };
+    let kept: Vec<&str> = text.split('\n').filter(|line| !own(line)).collect();
+    kept.join("\n")
+}
+
 fn tidy(name: &str) -> &str {
-    name.trim_start_matches("file://")
+    name.trim_start_matches("worker://")
+        .trim_start_matches("file://")
         .trim_start_matches("./")
         .trim_start_matches('/')
 }
@@ -178,6 +189,15 @@ mod tests {
         ] {
             assert_eq!(sources().excerpt(stack), None, "{stack:?}");
         }
+    }
+
+    #[test]
+    fn frames_of_the_runtime_are_left_out() {
+        let text = "Error: at ext: x\n    at f (index.js:1:1)\n    at ext:celld/entry.js:1:1\n    at runAs (ext:celld/a.js:1:1)";
+        assert_eq!(
+            without_own_frames(text),
+            "Error: at ext: x\n    at f (index.js:1:1)"
+        );
     }
 
     #[test]

@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use celld_deploy::assets::{self, Collected};
 use celld_deploy::bundle::{self, Bundle, BundleErrors};
 use celld_deploy::config::{Project, Warning};
 use celld_deploy::dotenv::{self, Applied};
+use celld_deploy::manifest::{BundledModule, ModuleKind};
+use celld_deploy::upload::Draft;
 
 use crate::errors::{self, Failure};
 use crate::report;
@@ -39,8 +42,26 @@ pub fn load(path: &Path, env: Option<&str>, local: bool) -> Result<Loaded, Failu
     })
 }
 
+/// What stands for the Worker of a project that has only static files.
+const ASSETS_ONLY: &str =
+    "export default { fetch: (request, env) => env.ASSETS.fetch(request) };\n";
+
 /// Builds a project. `development` is what `process.env.NODE_ENV` says.
 pub async fn build(project: &Project, development: bool) -> Result<Bundle, BundleErrors> {
+    if project.is_assets_only() {
+        let module = BundledModule {
+            specifier: "index.js".into(),
+            kind: ModuleKind::EsModule,
+            bytes: ASSETS_ONLY.into(),
+            source_map: None,
+        };
+        return Ok(Bundle {
+            main: module.specifier.clone(),
+            modules: vec![module],
+            inputs: Vec::new(),
+            warnings: Vec::new(),
+        });
+    }
     let mut options = project.bundle_options();
     if development {
         options.node_env = Some("development".into());
@@ -50,6 +71,27 @@ pub async fn build(project: &Project, development: bool) -> Result<Bundle, Bundl
         Err(error) => Err(BundleErrors::from(bundle::Diagnostic::error(format!(
             "the bundler failed: {error}"
         )))),
+    }
+}
+
+/// Lists and hashes a project's static files; `None` when it has no `assets`.
+pub async fn assets(project: &Project) -> Result<Option<Collected>, Failure> {
+    let Some(config) = project.assets.clone() else {
+        return Ok(None);
+    };
+    match tokio::task::spawn_blocking(move || assets::collect(&config)).await {
+        Ok(Ok(collected)) => Ok(Some(collected)),
+        Ok(Err(errors)) => Err(report::config_failure(&errors)),
+        Err(error) => Err(Failure::new(errors::BUILD, error.to_string())),
+    }
+}
+
+/// Puts a project, what was built from it, and its static files together.
+pub fn draft(project: &Project, bundle: &Bundle, assets: Option<&Collected>) -> Draft {
+    let draft = Draft::new(project, bundle);
+    match assets {
+        Some(assets) => draft.with_assets(project, assets),
+        None => draft,
     }
 }
 

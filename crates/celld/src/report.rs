@@ -6,6 +6,7 @@ use anstyle::Style;
 use celld_deploy::bundle::{self, BundleErrors};
 use celld_deploy::config::{self, ConfigErrors, Warning};
 use celld_deploy::upload::{FetchError, UploadError};
+use celld_node::StartError;
 use serde_json::{Value, json};
 
 use crate::errors::{self, Failure};
@@ -84,6 +85,16 @@ pub fn fetch_failure(error: &FetchError) -> Failure {
         _ => errors::DAMAGED,
     };
     Failure::new(kind, error.to_string())
+}
+
+/// A node that does not start.
+pub fn start_failure(error: &StartError) -> Failure {
+    match error {
+        StartError::Log(celld_log::OpenError::Lock(busy @ celld_log::LockError::Busy { .. })) => {
+            Failure::new(errors::IN_USE, format!("the data is in use: {busy}"))
+        }
+        _ => Failure::new(errors::NODE_START, error.to_string()),
+    }
 }
 
 /// Prints warnings about the configuration.

@@ -191,7 +191,7 @@ async fn start_node(
     let tokio = tokio::runtime::Handle::current();
     match tokio::task::spawn_blocking(move || Node::start(config, tokio)).await {
         Ok(Ok(node)) => Ok(node),
-        Ok(Err(error)) => Err(Failure::new(errors::NODE_START, error.to_string())),
+        Ok(Err(error)) => Err(report::start_failure(&error)),
         Err(error) => Err(Failure::new(errors::NODE_START, error.to_string())),
     }
 }
@@ -260,8 +260,10 @@ fn internal_token(arguments: &RunArgs) -> Result<Option<String>, Failure> {
 async fn adopt_all(node: &Node, deployments: &[Fetched], console: &Console) -> Result<(), Failure> {
     for fetched in deployments {
         console.know(&fetched.modules);
-        let code = adopt::code_of(fetched.id, &fetched.deployment, &fetched.modules);
-        if let Err(why) = node.handle().deploy(code).await {
+        let handle = node.handle();
+        let adopted =
+            adopt::adopt(&handle, fetched.id, &fetched.deployment, &fetched.modules).await;
+        if let Err(why) = adopted {
             let message = format!(
                 "the deployment {} of {} does not start: {why}",
                 fetched.id, fetched.deployment.script

@@ -33,8 +33,8 @@ pub(super) fn json(error: &EventError) -> String {
 pub(super) fn html(error: &EventError, status: StatusCode, ray: &str) -> String {
     let mut stack = String::new();
     for line in stack_lines(error) {
-        // Frames of the runtime and of packages are of less interest than one's own.
-        let class = if line.contains("node_modules/") || line.contains("ext:") {
+        // Frames of packages are of less interest than one's own.
+        let class = if line.contains("node_modules/") {
             " class=\"far\""
         } else {
             ""
@@ -56,7 +56,7 @@ fn headline(error: &EventError) -> String {
     format!("{}: {}", error.name, error.message)
 }
 
-/// The stack without the headline that V8 repeats at its top.
+/// The stack without the headline that V8 repeats at its top, and without frames of the runtime.
 fn stack_lines(error: &EventError) -> impl Iterator<Item = &str> {
     let stack = error.stack.as_deref().unwrap_or_default();
     let repeated = headline(error);
@@ -64,7 +64,7 @@ fn stack_lines(error: &EventError) -> impl Iterator<Item = &str> {
         .strip_prefix(&repeated)
         .unwrap_or(stack)
         .lines()
-        .filter(|line| !line.trim().is_empty())
+        .filter(|line| !line.trim().is_empty() && !line.contains("ext:"))
 }
 
 fn escape(text: &str) -> String {

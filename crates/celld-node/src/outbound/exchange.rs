@@ -94,10 +94,16 @@ pub(super) async fn receive(
         headers: parts.headers,
         body,
         websocket: None,
-        status_text: None,
+        status_text: reason_of(&parts.extensions),
         body_is_encoded: false,
         url,
     })
+}
+
+/// The reason phrase, which hyper keeps only when it is not the usual one.
+fn reason_of(extensions: &http::Extensions) -> Option<String> {
+    let reason = extensions.get::<hyper::ext::ReasonPhrase>()?;
+    Some(String::from_utf8_lossy(reason.as_bytes()).into_owned())
 }
 
 /// A body without its content coding. `Content-Encoding` and `Content-Length` keep describing

@@ -128,6 +128,7 @@ fn bindings(project: &Project, local: &Applied, report: &UploadReport) -> Vec<(S
                     entrypoint: Some(name),
                     ..
                 } => format!("this Worker's {name}"),
+                Binding::Assets {} => "static assets".to_owned(),
                 Binding::Text { .. } | Binding::Json { .. } => return None,
             };
             Some((name.clone(), what))

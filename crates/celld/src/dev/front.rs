@@ -127,6 +127,7 @@ fn text(status: StatusCode, text: String) -> HttpResponse {
         body: Body::Bytes(Bytes::from(text)),
         websocket: None,
         body_is_encoded: false,
+        status_text: None,
         url: None,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use celld_bucket::Bucket;
-use celld_deploy::bundle::Bundle;
+use celld_deploy::assets::Collected;
 use celld_deploy::migrations::Implicit;
 use celld_deploy::upload::{self, Draft, UploadOptions, UploadReport};
 use celld_node::NodeHandle;
@@ -17,6 +17,7 @@ use super::front::DevFront;
 use crate::cli::DevArgs;
 use crate::console::Console;
 use crate::errors::{self, Failure};
+use crate::excerpt::without_own_frames;
 use crate::logging::clock;
 use crate::output::{Output, render_failure, render_warning};
 use crate::project::{self, Loaded};
@@ -129,7 +130,9 @@ impl Reloader {
         };
         self.inputs.clone_from(&bundle.inputs);
         report::bundle_warnings(&self.output, &bundle.warnings);
-        let report = self.upload(&loaded, &bundle).await?;
+        let assets = self.assets(&loaded).await?;
+        let draft = project::draft(&loaded.project, &bundle, assets.as_ref());
+        let report = self.upload(&draft).await?;
         if self
             .serving
             .as_ref()
@@ -138,9 +141,11 @@ impl Reloader {
             return Ok(false);
         }
         self.console.know(&bundle.modules);
-        let code = adopt::code_of(report.id, &report.deployment, &bundle.modules);
-        if let Err(why) = self.node.deploy(code).await {
+        let adopted =
+            adopt::adopt(&self.node, report.id, &report.deployment, &bundle.modules).await;
+        if let Err(why) = adopted {
             let rendered = self.console.excerpt(&why);
+            let why = without_own_frames(&why);
             return Err(Failure {
                 rendered,
                 ..Failure::new(errors::START_UP, why)
@@ -151,12 +156,22 @@ impl Reloader {
         Ok(true)
     }
 
-    async fn upload(&self, loaded: &Loaded, bundle: &Bundle) -> Result<UploadReport, Failure> {
-        let draft = Draft::new(&loaded.project, bundle);
+    /// The project's static files, which are watched from here on.
+    async fn assets(&mut self, loaded: &Loaded) -> Result<Option<Collected>, Failure> {
+        let assets = project::assets(&loaded.project).await?;
+        if let Some(assets) = &assets {
+            self.inputs.extend(assets.sources.iter().cloned());
+            self.inputs.extend(assets.controls.iter().cloned());
+            report::config_warnings(&self.output, &assets.warnings);
+        }
+        Ok(assets)
+    }
+
+    async fn upload(&self, draft: &Draft) -> Result<UploadReport, Failure> {
         let options = UploadOptions {
             implicit: Implicit::Allow,
         };
-        let report = upload::upload(&*self.bucket, &draft, options)
+        let report = upload::upload(&*self.bucket, draft, options)
             .await
             .map_err(report::upload_failure)?;
         report::config_warnings(&self.output, report.warnings());
@@ -191,7 +206,10 @@ impl Reloader {
             "{} {} {}\n",
             paint(DIM, clock()),
             paint(GOOD, "reloaded"),
-            paint(DIM, format!("{:.8} in {ms} ms", serving.report.id.to_string())),
+            paint(
+                DIM,
+                format!("{:.8} in {ms} ms", serving.report.id.to_string())
+            ),
         );
         let value = json!({ "event": "reloaded", "version": serving.report.id, "ms": ms });
         self.console.say(text, value);
