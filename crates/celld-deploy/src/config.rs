@@ -4,6 +4,7 @@
 //! either returns everything that a deployment needs or all that is wrong, each with its place.
 //! What celld does with each key of Wrangler's schema is in one table, [`keys::KEYS`].
 
+mod assets;
 mod bindings;
 pub mod compat;
 mod diagnostic;
@@ -22,6 +23,7 @@ use std::path::PathBuf;
 
 use crate::bundle::{BundleOptions, ModuleRule};
 
+pub use assets::AssetsConfig;
 pub use diagnostic::{Code, ConfigErrors, Diagnostic, Severity, Warning};
 pub use source::Place;
 
@@ -52,6 +54,8 @@ pub struct Project {
     pub services: Vec<ServiceBinding>,
     /// `migrations`, in the order of the file.
     pub migrations: Vec<Migration>,
+    /// `assets`.
+    pub assets: Option<AssetsConfig>,
     /// `triggers.crons`.
     pub crons: Vec<String>,
     /// `limits.cpu_ms`: CPU time of one event, in ms.
@@ -81,7 +85,8 @@ impl fmt::Debug for VarValue {
 /// How the sources become modules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BuildSettings {
-    /// The main module's file: `root` and what the configuration says.
+    /// The main module's file: `root` and what the configuration says. Empty when the project
+    /// has `assets` and no `main`.
     pub main: PathBuf,
     /// Where `main` is written.
     pub main_origin: Origin,
@@ -190,6 +195,11 @@ impl Origin {
 }
 
 impl Project {
+    /// True when there is no Worker, only static files.
+    pub fn is_assets_only(&self) -> bool {
+        self.build.main.as_os_str().is_empty()
+    }
+
     /// Checks what matters for a deployment but not for local development.
     ///
     /// # Errors

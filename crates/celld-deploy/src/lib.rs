@@ -5,6 +5,7 @@
 //! together, and [`upload::upload`] makes the result current in a bucket. A node reads it back with
 //! [`upload::read_pointer`] and [`upload::fetch_deployment`]. Nothing here runs code.
 
+pub mod assets;
 pub mod bundle;
 pub mod config;
 pub mod dotenv;

@@ -13,8 +13,11 @@ use sha2::{Digest, Sha256};
 
 use crate::bundle::BUNDLE_MAX_BYTES;
 
+mod assets;
 pub(crate) mod hex_text;
 pub(crate) mod key_text;
+
+pub use assets::{AssetFile, Assets, HtmlHandling, NotFoundHandling};
 
 /// Modules are the bundler's: `crate::bundle` defines them, and manifests store their kinds.
 pub use crate::bundle::{BundledModule, ModuleKind};
@@ -81,6 +84,9 @@ pub struct Deployment {
     pub limits: Limits,
     /// Cron expressions.
     pub crons: Vec<String>,
+    /// Static files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assets: Option<Assets>,
 }
 
 /// One module.
@@ -166,6 +172,8 @@ pub enum Binding {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         props: Option<serde_json::Value>,
     },
+    /// The static files of this deployment.
+    Assets {},
 }
 
 impl fmt::Debug for Binding {
@@ -173,6 +181,7 @@ impl fmt::Debug for Binding {
         match self {
             Self::Text { .. } => f.write_str("Text(…)"),
             Self::Json { .. } => f.write_str("Json(…)"),
+            Self::Assets {} => f.write_str("Assets"),
             Self::DurableObject {
                 class_name,
                 namespace,
@@ -249,7 +258,7 @@ impl Deployment {
         Ok(deployment)
     }
 
-    /// Every blob that it refers to, once each.
+    /// Every blob of its modules, once each.
     pub fn blobs(&self) -> Vec<BlobRef> {
         let all = self
             .modules
@@ -286,7 +295,13 @@ impl Deployment {
                 "the modules take more than {BUNDLE_MAX_BYTES} bytes"
             ));
         }
+        if let Some(assets) = &self.assets {
+            assets.check()?;
+        }
         for (name, binding) in &self.bindings {
+            if matches!(binding, Binding::Assets {}) && self.assets.is_none() {
+                return Err(format!("the binding {name:?} means static assets that are not there"));
+            }
             if let Binding::DurableObject {
                 class_name,
                 namespace,

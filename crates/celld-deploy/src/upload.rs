@@ -2,7 +2,7 @@
 //!
 //! | key | content |
 //! |---|---|
-//! | `deploy/blobs/<sha256>` | a module or source map; written once, shared by all scripts |
+//! | `deploy/blobs/<sha256>` | a module, source map or static file; written once, shared by all scripts |
 //! | `deploy/<script>/versions/<id>/manifest.json` | a [`Deployment`]; written once |
 //! | `deploy/<script>/current` | the [`Pointer`]; moved by conditional write |
 //!
@@ -122,7 +122,7 @@ pub async fn upload(
     // Before anything is written: most mistakes show against the pointer as it is.
     let current = read_pointer(bucket, draft.script()).await?;
     draft.settle(&registry_of(&current), options.implicit)?;
-    let stored = put_blobs(bucket, draft).await?;
+    let stored = put_blobs(bucket, draft).await?.and(put_assets(bucket, draft).await?);
     for attempt in 0..POINTER_TRIES {
         if attempt > 0 {
             tokio::time::sleep(Duration::from_millis(20 << attempt)).await;
@@ -217,6 +217,42 @@ struct Stored {
     reused: usize,
 }
 
+impl Stored {
+    fn and(self, other: Self) -> Self {
+        Self {
+            new: self.new + other.new,
+            new_bytes: self.new_bytes + other.new_bytes,
+            reused: self.reused + other.reused,
+        }
+    }
+}
+
+/// Stores static files. Each is read only when the bucket lacks it.
+async fn put_assets(bucket: &dyn Bucket, draft: &Draft) -> Result<Stored, UploadError> {
+    let by_hash: BTreeMap<BlobHash, _> = draft
+        .assets()
+        .map(|(file, source)| (file.sha256, (file.bytes, source.to_owned())))
+        .collect();
+    let puts = by_hash.into_iter().map(|(hash, (size, source))| async move {
+        let key = blob_key(hash)?;
+        if bucket.get_range(&key, 0..1).await?.is_some() {
+            return Ok((false, size));
+        }
+        let place = source.display().to_string();
+        let bytes = tokio::task::spawn_blocking(move || crate::assets::read(&source))
+            .await
+            .unwrap_or_else(|error| Err(error.to_string()))
+            .map_err(|why| UploadError::Program(format!("{place} cannot be read: {why}")))?;
+        if BlobHash::of(&bytes) != hash {
+            let message = format!("{place} was changed during the upload; deploy again");
+            return Err(UploadError::Program(message));
+        }
+        let created = put_once(bucket, &key, bytes.into()).await?;
+        Ok((created, size))
+    });
+    count(futures::stream::iter(puts).buffer_unordered(PARALLEL)).await
+}
+
 async fn put_blobs(bucket: &dyn Bucket, draft: &Draft) -> Result<Stored, UploadError> {
     let blobs: BTreeMap<BlobHash, Bytes> = draft.blobs();
     let puts = blobs.into_iter().map(|(hash, bytes)| async move {
@@ -225,7 +261,14 @@ async fn put_blobs(bucket: &dyn Bucket, draft: &Draft) -> Result<Stored, UploadE
             .await
             .map(|created| (created, size))
     });
-    let mut done = futures::stream::iter(puts).buffer_unordered(PARALLEL);
+    count(futures::stream::iter(puts).buffer_unordered(PARALLEL)).await
+}
+
+/// Sums up what each put says: whether it created the object, and the object's size.
+async fn count(
+    done: impl futures::Stream<Item = Result<(bool, u64), UploadError>>,
+) -> Result<Stored, UploadError> {
+    let mut done = std::pin::pin!(done);
     let mut stored = Stored {
         new: 0,
         new_bytes: 0,

@@ -1,4 +1,4 @@
-//! What appears in `env`: variables, secrets, services.
+//! What appears in `env`: variables, secrets, services. Names are checked across all bindings.
 
 use std::collections::HashMap;
 
@@ -238,6 +238,12 @@ pub(super) fn check_unique(report: &mut Report<'_>, scopes: &Scopes<'_>) {
         entries
             .iter()
             .for_each(|entry| check(&entry.key, join(&found.path, &entry.key), &entry.key_span));
+    }
+    if let Some(found) = scopes.get("assets")
+        && let Some(entry) = found.entry.node.entry("binding")
+        && let Value::String(name) = &entry.node.value
+    {
+        check(name, join(&found.path, "binding"), &entry.node.span);
     }
     let durable = scopes.get("durable_objects").and_then(|found| {
         Some((

@@ -122,6 +122,7 @@ pub const KEYS: &[Key] = &[
     key("secrets", PerEnvironment, Supported),
     key("durable_objects", PerEnvironment, Supported),
     key("services", PerEnvironment, Supported),
+    key("assets", Inherited, Supported),
     // How it is built.
     key("rules", Inherited, Supported),
     key("no_bundle", Inherited, Supported),
@@ -159,7 +160,6 @@ pub const KEYS: &[Key] = &[
     // What is not there yet, or never will be.
     refused("access", Inherited, "Cloudflare Access", "remove the key, and let the Worker or a proxy in front of the node check who calls"),
     refused("addresses", TopLevel, "incoming mail", "remove the key"),
-    refused("assets", Inherited, "serving static assets", "remove the key, and serve the files from the Worker or from a server in front of the node"),
     refused("connect", PerEnvironment, "listening for raw TCP and UDP", "remove the key"),
     refused("data_blobs", TopLevel, "`data_blobs`", "import the file as a module: `import data from \"./file.bin\"`"),
     refused("exports", Inherited, "declaring Durable Object classes by `exports`", "declare the classes by `migrations`"),

@@ -8,7 +8,7 @@ use super::report::Report;
 use super::scope::Scopes;
 use super::source::Source;
 use super::tree::{self, Format, Parsed};
-use super::{Project, bindings, durable, settings};
+use super::{Project, assets, bindings, durable, settings};
 
 /// In the order in which Wrangler looks for them.
 const FILE_NAMES: [&str; 3] = ["wrangler.json", "wrangler.jsonc", "wrangler.toml"];
@@ -70,6 +70,7 @@ fn read_project(report: &mut Report<'_>, file: &Path, scopes: &Scopes<'_>) -> Op
     let durable_objects = durable::bindings(report, scopes, name.as_deref());
     let services = bindings::services(report, scopes, name.as_deref());
     let migrations = durable::migrations(report, scopes);
+    let assets = assets::assets(report, scopes);
     let crons = settings::crons(report, scopes);
     let cpu_limit_ms = settings::cpu_limit_ms(report, scopes);
     bindings::check_unique(report, scopes);
@@ -88,6 +89,7 @@ fn read_project(report: &mut Report<'_>, file: &Path, scopes: &Scopes<'_>) -> Op
         durable_objects,
         services,
         migrations,
+        assets,
         crons,
         cpu_limit_ms,
         deploy_errors,
@@ -156,7 +158,7 @@ fn read(file: &Path) -> Result<String, ConfigErrors> {
 
 fn check_main(project: &Project, source: &Source) -> Result<(), ConfigErrors> {
     let main = &project.build.main;
-    if project.build.command.is_some() || main.is_file() {
+    if project.build.command.is_some() || project.is_assets_only() || main.is_file() {
         return Ok(());
     }
     let origin = &project.build.main_origin;

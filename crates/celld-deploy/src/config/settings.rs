@@ -251,9 +251,13 @@ pub(super) fn build(report: &mut Report<'_>, scopes: &Scopes<'_>) -> Option<Buil
 fn main_module(report: &mut Report<'_>, scopes: &Scopes<'_>) -> Option<(PathBuf, Origin)> {
     let Some(found) = scopes.get("main") else {
         // Projects of these kinds have no `main`, and are refused for what they are.
-        let other_kind = ["assets", "pages_build_output_dir", "site"]
+        let other_kind = ["pages_build_output_dir", "site"]
             .iter()
             .any(|key| scopes.get(key).is_some());
+        let assets = scopes.get("assets");
+        if assets.is_some_and(|assets| !assets.entry.node.is_vacant()) {
+            return Some((PathBuf::new(), Origin::default()));
+        }
         if !other_kind {
             let help =
                 "add the file that holds the Worker's entry, e.g. \"main\": \"src/index.ts\"";

@@ -60,6 +60,7 @@ fn sample() -> Deployment {
         )]),
         limits: Limits { cpu_ms: Some(50) },
         crons: vec!["* * * * *".into()],
+        assets: None,
     }
 }
 

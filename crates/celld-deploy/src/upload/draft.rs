@@ -1,14 +1,16 @@
 //! A program before it is known which namespaces its classes have.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
 use super::UploadError;
+use crate::assets::Collected;
 use crate::bundle::Bundle;
 use crate::config::{DurableBinding, Migration, Project, VarValue};
 use crate::manifest::{
-    Binding, BlobHash, BlobRef, BundledModule, ClassEntry, Deployment, FORMAT, Limits,
+    AssetFile, Binding, BlobHash, BlobRef, BundledModule, ClassEntry, Deployment, FORMAT, Limits,
     MANIFEST_MAX_BYTES, ModuleEntry,
 };
 use crate::migrations::{self, Implicit, MigrationPlan, Registry};
@@ -20,6 +22,8 @@ pub struct Draft {
     /// The deployment without classes and their bindings.
     base: Deployment,
     modules: Vec<BundledModule>,
+    /// Where the static files of `base` lie, in the order of the manifest.
+    asset_sources: Vec<PathBuf>,
     durable_objects: Vec<DurableBinding>,
     migrations: Vec<Migration>,
 }
@@ -57,13 +61,37 @@ impl Draft {
                 cpu_ms: project.cpu_limit_ms,
             },
             crons: project.crons.clone(),
+            assets: None,
         };
         Self {
             base,
             modules: bundle.modules.clone(),
+            asset_sources: Vec::new(),
             durable_objects: project.durable_objects.clone(),
             migrations: project.migrations.clone(),
         }
+    }
+
+    /// Adds static files, and their name in `env` where the project gives one.
+    pub fn with_assets(mut self, project: &Project, collected: &Collected) -> Self {
+        let named = project
+            .assets
+            .as_ref()
+            .and_then(|assets| assets.binding.clone());
+        // What stands for the Worker of a project that has none fetches them by this name.
+        let named = named.or_else(|| project.is_assets_only().then(|| "ASSETS".to_owned()));
+        if let Some(name) = named {
+            self.base.bindings.insert(name, Binding::Assets {});
+        }
+        self.base.assets = Some(collected.assets.clone());
+        self.asset_sources.clone_from(&collected.sources);
+        self
+    }
+
+    /// The static files, and where they lie.
+    pub(super) fn assets(&self) -> impl Iterator<Item = (&AssetFile, &Path)> {
+        let files = self.base.assets.iter().flat_map(|assets| &assets.files);
+        files.zip(self.asset_sources.iter().map(PathBuf::as_path))
     }
 
     /// The script's name.
@@ -129,7 +157,7 @@ impl Draft {
         Ok((deployment, plan))
     }
 
-    /// Everything to be stored, once each.
+    /// The modules to be stored, once each.
     pub(super) fn blobs(&self) -> BTreeMap<BlobHash, Bytes> {
         let all = self
             .modules

@@ -22,6 +22,8 @@ pub struct Preview {
     pub current: Option<DeploymentId>,
     /// The modules, the main one first.
     pub modules: Vec<PreviewModule>,
+    /// Number of static files.
+    pub assets: usize,
     /// Size of all modules, in bytes, source maps not counted.
     pub total_bytes: u64,
     /// What appears in `env`, by name. Values of variables are not shown.
@@ -121,6 +123,7 @@ pub async fn plan(
         id: deployment.id(),
         current: pointer.map(|(pointer, _)| pointer.deployment),
         total_bytes: deployment.modules.iter().map(|module| module.bytes).sum(),
+        assets: deployment.assets.as_ref().map_or(0, |assets| assets.files.len()),
         modules,
         bindings: bindings.collect(),
         classes: classes.collect(),
@@ -154,6 +157,7 @@ fn what(binding: &Binding) -> String {
     match binding {
         Binding::Text { .. } => "text".to_owned(),
         Binding::Json { .. } => "JSON".to_owned(),
+        Binding::Assets {} => "static assets".to_owned(),
         Binding::DurableObject {
             class_name,
             namespace,
@@ -188,6 +192,9 @@ impl fmt::Display for Preview {
                 "  {:<13}{:>10} bytes  {}{there}",
                 module.kind, module.bytes, module.specifier
             )?;
+        }
+        if self.assets > 0 {
+            writeln!(f, "\nstatic assets\n  {} files", self.assets)?;
         }
         list(
             f,
