@@ -3,6 +3,7 @@
 //! [`Node::start`] opens everything; [`NodeHandle`] is how the rest of the process speaks to it.
 //! Decisions are `celld-core`'s; this crate carries them out.
 
+pub mod assets;
 mod cells;
 mod clock;
 mod config;

@@ -14,6 +14,7 @@ use celld_runtime::exchange::{EventError, HttpRequest, HttpResponse, Reply};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
+use crate::assets::{self, BlobCache, StaticAssets};
 use crate::cells::{self, Store};
 use crate::clock::Clock;
 use crate::config::NodeConfig;
@@ -186,16 +187,23 @@ impl NodeHandle {
                 "The disk does not keep up with writes.",
             )));
         }
-        let event = |reply| WorkerEvent::Fetch {
+        let name = match self.script(script) {
+            Ok(name) => name,
+            Err(why) => return reply.send(Err(why)),
+        };
+        let pool = self.shared.pools.pin().get(&name).cloned();
+        if let Some(assets) = pool.and_then(|pool| pool.assets())
+            && let Some(found) = assets.before_worker(&request)
+        {
+            return assets::send(&self.shared, found, reply);
+        }
+        let event = WorkerEvent::Fetch {
             entrypoint: None,
             props: None,
             request,
             reply,
         };
-        match self.script(script) {
-            Ok(name) => self.shared.send_to_script(name.as_str(), event(reply)),
-            Err(why) => reply.send(Err(why)),
-        }
+        self.shared.send_to_script(name.as_str(), event);
     }
 
     /// Delivers a stateless event, e.g. a cron trigger.
@@ -248,10 +256,25 @@ impl NodeHandle {
         code: WorkerCode,
         cpu_max: Option<Duration>,
     ) -> Result<(), String> {
+        self.deploy_with_assets(code, cpu_max, None).await
+    }
+
+    /// The same for code that has static files, whose blobs are in the node's bucket.
+    ///
+    /// # Errors
+    /// As for [`NodeHandle::deploy`].
+    pub async fn deploy_with_assets(
+        &self,
+        code: WorkerCode,
+        cpu_max: Option<Duration>,
+        assets: Option<StaticAssets>,
+    ) -> Result<(), String> {
+        let assets = assets.map(Arc::new);
         let (adopted, wait) = oneshot::channel();
         self.shared.command(Command::Deploy {
             code,
             cpu_max,
+            assets,
             adopted,
         });
         let result = wait
@@ -313,6 +336,7 @@ fn share(
         core_config: config.core,
         tokio,
         core,
+        blobs: BlobCache::default(),
         draining: AtomicBool::new(false),
         counts: Mutex::default(),
         counters: Counters::default(),

@@ -9,6 +9,7 @@ use celld_runtime::exchange::EventError;
 use celld_runtime::socket::CellSockets;
 use parking_lot::Mutex;
 
+use crate::assets::BlobCache;
 use crate::cells::Store;
 use crate::clock::Clock;
 use crate::console::ConsoleSink;
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) tokio: tokio::runtime::Handle,
     /// To the core's thread.
     pub(crate) core: mpsc::Sender<Command>,
+    /// Static files that were read lately.
+    pub(crate) blobs: BlobCache,
     pub(crate) draining: AtomicBool,
     pub(crate) counts: Mutex<Counts>,
     pub(crate) counters: Counters,

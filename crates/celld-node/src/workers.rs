@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use celld_core::{HostId, MonoMs};
 use celld_runtime::api::WorkerEvent;
 use celld_runtime::exchange::EventError;
 use parking_lot::Mutex;
 
+use crate::assets::StaticAssets;
 use crate::hosts::HostEntry;
 use crate::refuse;
 
@@ -21,6 +22,8 @@ pub(crate) struct Pool {
     waiting_max: usize,
     /// A deployment has been adopted: events may wait for a host of it.
     adopted: AtomicBool,
+    /// Static files of the deployment that serves.
+    assets: ArcSwapOption<StaticAssets>,
 }
 
 /// What a send led to, for the core to know.
@@ -39,7 +42,18 @@ impl Pool {
             waiting: Mutex::new(VecDeque::new()),
             waiting_max,
             adopted: AtomicBool::new(false),
+            assets: ArcSwapOption::empty(),
         }
+    }
+
+    /// Static files that may answer before the Worker.
+    pub(crate) fn assets(&self) -> Option<Arc<StaticAssets>> {
+        self.assets.load_full()
+    }
+
+    /// Changes the static files.
+    pub(crate) fn set_assets(&self, assets: Option<Arc<StaticAssets>>) {
+        self.assets.store(assets);
     }
 
     /// True when events can be served.

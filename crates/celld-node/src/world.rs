@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use celld_core::{CellId, Event, HostId, Lsn, WallMs};
 use celld_runtime::api::{
-    CellEvent, Commit, ConsoleLine, OnDurable, WorkerCode, WorkerEvent, World,
+    ASSETS_WORKER, CellEvent, Commit, ConsoleLine, OnDurable, WorkerCode, WorkerEvent, World,
 };
 use celld_runtime::exchange::{EventError, HttpRequest, HttpResponse, Reply};
 use celld_runtime::socket::{CellSocket, SocketMessage};
 use celld_runtime::socket_pump;
 
+use crate::assets::{self, StaticAssets};
 use crate::console::Notice;
 use crate::shared::Shared;
 
-/// A node as its isolates see it.
+/// A node as the isolates of one deployment see it, whose static files come along.
 #[derive(Clone)]
-pub(crate) struct RoutedWorld(pub(crate) Arc<Shared>);
+pub(crate) struct RoutedWorld(pub(crate) Arc<Shared>, pub(crate) Option<Arc<StaticAssets>>);
 
 impl World for RoutedWorld {
     fn send_to_cell(&self, cell: &CellId, name: Option<&str>, event: CellEvent) {
@@ -23,7 +24,11 @@ impl World for RoutedWorld {
     }
 
     fn send_to_worker(&self, from: &Arc<WorkerCode>, worker: Option<&str>, event: WorkerEvent) {
-        self.0.send_to_script(worker.unwrap_or(&from.name), event);
+        if worker == Some(ASSETS_WORKER) {
+            assets::answer(&self.0, self.1.as_ref(), event);
+        } else {
+            self.0.send_to_script(worker.unwrap_or(&from.name), event);
+        }
     }
 
     fn fetch(&self, request: HttpRequest, reply: Reply<HttpResponse>) {

@@ -81,7 +81,12 @@ pub enum Binding {
         /// `ctx.props` of the target, as JSON text.
         props: Option<String>,
     },
+    /// The static files of the deployment. Requests go to the Worker [`ASSETS_WORKER`].
+    Assets,
 }
+
+/// The name by which [`World::send_to_worker`] is asked for static files. No Worker can have it.
+pub const ASSETS_WORKER: &str = "$assets";
 
 /// A Durable Object class of a Worker.
 #[derive(Clone, Debug)]

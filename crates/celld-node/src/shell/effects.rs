@@ -39,6 +39,12 @@ impl Shell {
                 replaced,
                 ..
             } => {
+                if let Some(deployed) = self.codes.get(&generation) {
+                    let script = celld_core::ScriptName::new(&deployed.code.name);
+                    self.shared
+                        .pool(&script)
+                        .set_assets(deployed.assets.clone());
+                }
                 self.deployment_ended(generation, Ok(replaced.is_some()));
             }
             Effect::DeploymentRefused { generation, .. } => {
@@ -77,7 +83,12 @@ impl Shell {
     }
 
     fn start_host(&mut self, id: HostId, generation: Generation) {
-        let Some(super::Deployed { code, limits }) = self.codes.get(&generation).cloned() else {
+        let Some(super::Deployed {
+            code,
+            limits,
+            assets,
+        }) = self.codes.get(&generation).cloned()
+        else {
             self.host_generation.insert(id, generation);
             self.host_started(id, Err(EventError::new("the deployment is gone")));
             return;
@@ -87,7 +98,7 @@ impl Shell {
             code: code.clone(),
             limits,
             snapshot: self.shared.snapshot,
-            world: Arc::new(RoutedWorld(self.shared.clone())),
+            world: Arc::new(RoutedWorld(self.shared.clone(), assets)),
             tokio: self.shared.tokio.clone(),
         };
         let report = StartReport {

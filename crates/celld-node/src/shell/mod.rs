@@ -19,6 +19,7 @@ use celld_runtime::api::{CellRemains, Limits, WorkerCode};
 use celld_runtime::exchange::EventError;
 use tokio::sync::oneshot;
 
+use crate::assets::StaticAssets;
 use crate::cells::{Base, CellError, Loaded};
 use crate::console::Notice;
 use crate::shared::Shared;
@@ -35,6 +36,8 @@ pub(crate) enum Command {
         code: WorkerCode,
         /// CPU time of one event, instead of the node's limit.
         cpu_max: Option<Duration>,
+        /// Its static files.
+        assets: Option<Arc<StaticAssets>>,
         adopted: oneshot::Sender<Result<(), String>>,
     },
     /// A host has loaded its code, or not.
@@ -83,6 +86,7 @@ struct Held {
 struct Deployed {
     code: Arc<WorkerCode>,
     limits: Limits,
+    assets: Option<Arc<StaticAssets>>,
 }
 
 pub(crate) struct Shell {
@@ -176,8 +180,9 @@ impl Shell {
             Command::Deploy {
                 code,
                 cpu_max,
+                assets,
                 adopted,
-            } => self.deploy(code, cpu_max, adopted),
+            } => self.deploy(code, cpu_max, assets, adopted),
             Command::HostStarted { host, result } => self.host_started(host, result),
             Command::Loaded { cell, result } => self.loaded(cell, result),
             Command::Evicted { cell, result } => self.evicted(cell, result),
@@ -196,6 +201,7 @@ impl Shell {
         &mut self,
         code: WorkerCode,
         cpu_max: Option<Duration>,
+        assets: Option<Arc<StaticAssets>>,
         adopted: oneshot::Sender<Result<(), String>>,
     ) {
         if self.shared.draining.load(Ordering::Relaxed) {
@@ -217,6 +223,7 @@ impl Shell {
             Deployed {
                 code: Arc::new(code),
                 limits,
+                assets,
             },
         );
         self.deploying.insert(generation, adopted);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use deno_core::{JsRuntime, ModuleSpecifier, PollEventLoopOptions, RuntimeOptions, v8};
 
 use super::{Entry, Isolate, from_js_error, thrown};
-use crate::api::{Binding, HostConfig, WorkerCode};
+use crate::api::{ASSETS_WORKER, Binding, HostConfig, WorkerCode};
 use crate::exchange::{EventError, Limit};
 use crate::host::WorkerSurface;
 use crate::ops;
@@ -154,6 +154,7 @@ fn configure(
             Binding::Service { worker, entrypoint, props } => {
                 serde_json::json!([name, "service", optional(worker), optional(entrypoint), optional(props)])
             }
+            Binding::Assets => serde_json::json!([name, "service", ASSETS_WORKER, null, null]),
         })
         .collect();
     let classes: Vec<serde_json::Value> = code
