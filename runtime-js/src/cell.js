@@ -2,7 +2,7 @@
 // @ts-check
 
 import { core } from "ext:core/mod.js";
-import { op_cell_reset } from "ext:core/ops";
+import { op_cell_reset, op_socket_close } from "ext:core/ops";
 import { EventContext, currentEvent, runAs } from "./context.js";
 import { describeError } from "./errors.js";
 import { domException, timers } from "./web.js";
@@ -44,6 +44,8 @@ export class Cell {
     this.waiting = /** @type {(() => void)[]} */ ([]);
     /** Socket objects by the host's number. */
     this.sockets = new Map();
+    /** Sockets that the instance reads itself, by the host's number. */
+    this.accepted = new Set();
     /** Timers, so that they end with the object. */
     this.timers = new Set();
   }
@@ -158,6 +160,8 @@ export class Cell {
     this.isBroken = true;
     for (const timer of this.timers) clearTimeout(timer);
     this.timers.clear();
+    for (const rid of this.accepted) op_socket_close(rid, 1006, "", 0);
+    this.accepted.clear();
     this.waiting.length = 0;
     liveCells.delete(this.slot);
   }

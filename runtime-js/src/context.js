@@ -95,13 +95,18 @@ export function runAs(event, work) {
   }
 }
 
+const realNow = Date.now;
+
 /** True while the main module is evaluated: no I/O, timers or randomness then. */
 let loading = false;
 
 /** @param {boolean} value */
 export function setLoading(value) {
   loading = value;
+  // Time does not exist at module scope.
+  Date.now = value ? () => 0 : realNow;
 }
+
 
 /** Refuses what Workers refuse at module scope. */
 export function forbidAtGlobalScope() {

@@ -175,6 +175,27 @@ const lazy = (get) => ({ get, enumerable: true, configurable: true });
 
 const { event, file, streams, encoding, compression, url, urlPattern, abort, domException, formData, messagePort, cryptoApi, performanceApi, base64, clone } = web;
 
+/**
+ * `URL` with the text that Workers scripts know; it shares its prototype with the standard class.
+ * @param {any} address @param {any} [base]
+ */
+function WorkersURL(address, base) {
+  if (new.target === undefined) throw new TypeError("Failed to construct 'URL': Please use the 'new' operator, this object constructor cannot be called as a function.");
+  try {
+    return Reflect.construct(url.URL, base === undefined ? [address] : [address, base], new.target === WorkersURL ? url.URL : new.target);
+  } catch (error) {
+    if (error instanceof TypeError && error.message.startsWith("Invalid URL")) error.message = "Invalid URL string.";
+    throw error;
+  }
+}
+WorkersURL.prototype = url.URL.prototype;
+Object.defineProperty(WorkersURL, "name", { value: "URL" });
+Object.defineProperty(WorkersURL, "length", { value: 1 });
+for (const name of ["canParse", "parse", "createObjectURL", "revokeObjectURL"]) {
+  if (name in url.URL) Object.defineProperty(WorkersURL, name, { value: url.URL[name], writable: true, enumerable: true, configurable: true });
+}
+Object.defineProperty(url.URL.prototype, "constructor", { value: WorkersURL, writable: true, configurable: true, enumerable: false });
+
 /** Everything that a script finds on the global object beside the language itself. */
 const members = {
   AbortController: hidden(abort.AbortController),
@@ -217,7 +238,7 @@ const members = {
   TextEncoderStream: hidden(encoding.TextEncoderStream),
   TransformStream: hidden(streams.TransformStream),
   TransformStreamDefaultController: hidden(streams.TransformStreamDefaultController),
-  URL: hidden(url.URL),
+  URL: hidden(WorkersURL),
   URLPattern: hidden(urlPattern.URLPattern),
   URLSearchParams: hidden(url.URLSearchParams),
   WebSocket: hidden(WebSocket),

@@ -33,6 +33,7 @@ const WORDS = /** @type {[RegExp, string][]} */ ([
   [/^Body already consumed\.?$/, "Body has already been used. It can only be used once. Use tee() first if you need to read it twice."],
   [/^Body is unusable$/, "Body has already been used. It can only be used once. Use tee() first if you need to read it twice."],
   [/^Input request's body is unusable$/, "Body has already been used. It can only be used once. Use tee() first if you need to read it twice."],
+  [/^Body can not be decoded as form data$/, "Unrecognized Content-Type header value. FormData can only parse the following MIME types: multipart/form-data, application/x-www-form-urlencoded."],
   [/^Cannot change headers: headers are immutable$/, "Can't modify immutable headers."],
 ]);
 

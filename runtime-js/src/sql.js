@@ -150,10 +150,19 @@ export class SqlStorageStatement {
 
 export class SqlStorage {
   #cell;
+  #enabled;
 
-  /** @param {Cell} cell */
-  constructor(cell) {
+  /** @param {Cell} cell @param {boolean} enabled the class is SQLite-backed */
+  constructor(cell, enabled) {
     this.#cell = cell;
+    this.#enabled = enabled;
+  }
+
+  #check() {
+    this.#cell.check();
+    if (!this.#enabled) {
+      throw new Error("SQL is not enabled for this Durable Object class. To enable it, change `new_classes` to `new_sqlite_classes` within the \"migrations\" field in your Wrangler configuration.");
+    }
   }
 
   get Cursor() {
@@ -169,13 +178,13 @@ export class SqlStorage {
    * @param {unknown[]} bindings
    */
   exec(query, ...bindings) {
-    this.#cell.check();
+    this.#check();
     const [id, columns, rows, read, written] = op_sql_exec(this.#cell.slot, String(query), bindings.map(checkBinding));
     return new SqlStorageCursor(this.#cell, id, columns, rows, [read, written]);
   }
 
   get databaseSize() {
-    this.#cell.check();
+    this.#check();
     return op_sql_size(this.#cell.slot);
   }
 }

@@ -205,6 +205,15 @@ export class DurableObjectTransaction extends Operations {
   }
 }
 
+/** @param {Store} store */
+function checkSyncKv(store) {
+  if (!store.sqlite) {
+    throw new Error(
+      "The storage.kv (synchronous KV) API is only available for SQLite-backed Durable Objects, but this object's namespace is not declared to use SQLite. You can use the older, asynchronous interface via methods of `storage` itself (e.g. `storage.get()`).",
+    );
+  }
+}
+
 /** `ctx.storage.kv`. */
 class SyncKvStorage {
   #store;
@@ -218,22 +227,26 @@ class SyncKvStorage {
 
   /** @param {string} key */
   get(key) {
+    checkSyncKv(this.#store);
     return this.#store.get(checkKey(key));
   }
 
   /** @param {string} key @param {unknown} value */
   put(key, value) {
+    checkSyncKv(this.#store);
     if (value === undefined) throw new TypeError("put() called with undefined value.");
     this.#store.put(checkKey(key), value);
   }
 
   /** @param {string} key */
   delete(key) {
+    checkSyncKv(this.#store);
     return this.#store.delete(checkKey(key));
   }
 
   /** @param {any} [options] */
   list(options) {
+    checkSyncKv(this.#store);
     const mine = ++this.#listing;
     const entries = this.#store.list(options);
     const isCurrent = () => mine === this.#listing;
@@ -263,16 +276,10 @@ export class DurableObjectStorage extends Operations {
   }
 
   get sql() {
-    if (!this.#sqlite) {
-      throw new Error("SQL is not enabled for this Durable Object class. To enable it, change `new_classes` to `new_sqlite_classes` within the \"migrations\" field in your Wrangler configuration.");
-    }
-    return (this.#sql ??= new SqlStorage(this.#store.cell));
+    return (this.#sql ??= new SqlStorage(this.#store.cell, this.#sqlite));
   }
 
   get kv() {
-    if (!this.#sqlite) {
-      throw new Error("The storage.kv (synchronous KV) API is only available for SQLite-backed Durable Objects, but this object's namespace is not declared to use SQLite. You can use the older, asynchronous interface via methods of `storage` itself (e.g. `storage.get()`).");
-    }
     return (this.#kv ??= new SyncKvStorage(this.#store));
   }
 

@@ -133,6 +133,7 @@ export class WebSocket extends EventTarget {
     if (this.#use === HANDED_OVER) throw new TypeError("Can't accept() this WebSocket because it was already used in a response.");
     if (this.#use === ACCEPTED) return;
     this.#use = ACCEPTED;
+    currentEvent()?.cell?.accepted.add(this.#rid);
     this.#receive(currentEvent());
   }
 
@@ -203,7 +204,10 @@ export class WebSocket extends EventTarget {
       if (owner === null) deliver();
       else if (owner.cell !== null) owner.cell.resume(owner.section, () => runAs(owner, deliver));
       else runAs(owner, deliver);
-      if (message === null || (typeof message === "object" && "code" in message)) return;
+      if (message === null || (typeof message === "object" && "code" in message)) {
+        owner?.cell?.accepted.delete(this.#rid);
+        return;
+      }
     }
   }
 

@@ -33,6 +33,8 @@ deno_core::extension!(
         ops::ids::op_id_from_name,
         ops::ids::op_id_check,
         ops::ids::op_module_bytes,
+        ops::ids::op_module_compile,
+        ops::ids::op_module_kind,
         ops::ids::op_crypto_timing_safe_equal,
         ops::sockets::op_socket_pair,
         ops::sockets::op_socket_next,

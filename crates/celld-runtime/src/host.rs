@@ -23,6 +23,7 @@ impl HostHandle {
         self.id
     }
 
+    #[expect(clippy::result_large_err, reason = "a refused message goes back to its sender whole")]
     /// Puts a message into the host's mailbox; gives it back when the host has ended.
     pub fn send(&self, message: HostMessage) -> Result<(), HostMessage> {
         self.sender.send(message).map_err(|refused| refused.0)

@@ -135,6 +135,8 @@ pub type CallDone = (u32, Result<CallAnswer, EventError>);
 pub struct HostState {
     /// How the host was started.
     pub config: HostConfig,
+    /// Through which the watchdog sees this host.
+    pub watched: Option<Arc<crate::watch::Watched>>,
     /// Source of numbers for everything below.
     next_id: u32,
     /// Bodies that JavaScript may read.
@@ -174,6 +176,7 @@ impl HostState {
     pub fn new(config: HostConfig, namespaces: Vec<Namespace>) -> Self {
         Self {
             config,
+            watched: None,
             next_id: 0,
             bodies: HashMap::new(),
             unsent: HashMap::new(),

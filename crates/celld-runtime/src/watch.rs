@@ -38,6 +38,8 @@ pub struct Watched {
     clock: libc::clockid_t,
     limit: Duration,
     culprit: Mutex<Option<Culprit>>,
+    /// Stops the SQL that runs at this moment, if any does.
+    sql: Mutex<Option<celld_storage::InterruptHandle>>,
 }
 
 impl Watched {
@@ -52,6 +54,7 @@ impl Watched {
             clock: if known { clock } else { libc::CLOCK_MONOTONIC },
             limit,
             culprit: Mutex::new(None),
+            sql: Mutex::new(None),
         });
         watchdog().add(Arc::downgrade(&watched));
         watched
@@ -77,6 +80,16 @@ impl Watched {
         self.culprit.lock().take()
     }
 
+    /// SQL begins; the watchdog can end it.
+    pub fn sql_begins(&self, handle: celld_storage::InterruptHandle) {
+        *self.sql.lock() = Some(handle);
+    }
+
+    /// SQL has ended.
+    pub fn sql_ended(&self) {
+        *self.sql.lock() = None;
+    }
+
     fn cpu_time(&self) -> Option<Duration> {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `time` is a live variable. The clock of a thread that has ended gives an error.
@@ -90,6 +103,10 @@ impl Watched {
             // SAFETY: the isolate is gone, so the callback that would have taken this reference
             // back will not run.
             drop(unsafe { Arc::from_raw(data as *const Self) });
+        }
+        // V8 cannot look up while SQLite runs: SQLite has to come back first.
+        if let Some(sql) = &*self.sql.lock() {
+            sql.interrupt();
         }
     }
 }
@@ -163,8 +180,8 @@ fn look(hosts: &[Arc<Watched>], stays: &mut Vec<(*const Watched, u64, Duration)>
         match stays.iter().find(|stay| stay.0 == key && stay.1 == crossing) {
             Some(stay) if time.saturating_sub(stay.2) >= host.limit => {
                 host.end_execution();
-                // Ask again only after another full limit, in case the code is not interruptible here.
-                seen.push((key, crossing, time));
+                // Ask again at the next look: SQL that was between two statements missed the call.
+                seen.push(*stay);
             }
             Some(stay) => seen.push(*stay),
             None => seen.push((key, crossing, time)),

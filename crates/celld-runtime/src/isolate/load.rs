@@ -39,7 +39,9 @@ impl Isolate {
         let (code, namespaces) = (config.code.clone(), namespaces(&config.code));
         let numbers: Vec<_> = namespaces.iter().map(|namespace| namespace.key.clone()).collect();
         let state = js.op_state();
-        state.borrow_mut().put(HostState::new(config, namespaces));
+        let mut host_state = HostState::new(config, namespaces);
+        host_state.watched = Some(watched.clone());
+        state.borrow_mut().put(host_state);
         let host = take_host(&mut js)?;
         let number = |key: &celld_core::NamespaceKey| numbers.iter().position(|known| known == key).unwrap_or(0) as u32;
         configure(&mut js, &host, &code, &number)?;
@@ -63,7 +65,7 @@ impl Isolate {
             heap_exhausted,
             stopping: None,
             doomed: false,
-            reported_busy: false,
+            has_worked: false,
             alarm_clock: None,
         };
         Ok((isolate, surface))
@@ -212,6 +214,11 @@ fn core_error_kind(error: deno_core::error::CoreErrorKind) -> EventError {
     }
 }
 
+/// Answers V8 whether a script may compile WebAssembly from bytes.
+unsafe extern "C" fn no_wasm_code(_context: v8::Local<v8::Context>, _source: v8::Local<v8::String>) -> bool {
+    false
+}
+
 /// Hands the evaluated module to the API layer, which says what it offers.
 fn finish(js: &mut JsRuntime, host: &v8::Global<v8::Object>, module: deno_core::ModuleId) -> Result<WorkerSurface, EventError> {
     let namespace = js
@@ -221,7 +228,8 @@ fn finish(js: &mut JsRuntime, host: &v8::Global<v8::Object>, module: deno_core::
     let function = member(scope, host, "loaded")?;
     let namespace = v8::Local::new(scope, namespace).into();
     let this = v8::undefined(scope).into();
-    // Code from strings is for start-up only.
+    // Code from strings, and WebAssembly from bytes, are for start-up only.
+    scope.set_allow_wasm_code_generation_callback(no_wasm_code);
     scope.get_current_context().set_allow_generation_from_strings(false);
     v8::tc_scope!(let scope, scope);
     let Some(offered) = function.call(scope, this, &[namespace]) else {

@@ -75,8 +75,8 @@ pub struct Isolate {
     stopping: Option<Instant>,
     /// The isolate can no longer be trusted to run.
     doomed: bool,
-    /// The node was told that the host is busy.
-    reported_busy: bool,
+    /// Something was handled since the node was last told that the host is idle.
+    has_worked: bool,
     alarm_clock: Option<std::pin::Pin<Box<tokio::time::Sleep>>>,
 }
 
@@ -110,6 +110,7 @@ impl Isolate {
             if self.doomed || self.check_deadlines(cx) {
                 return Poll::Ready(());
             }
+            self.has_worked |= progressed;
             if !progressed {
                 if idle {
                     self.end_hung_events();
@@ -295,6 +296,8 @@ impl Isolate {
         self.doomed = true;
         let mut state = self.state.borrow_mut();
         let state = state.borrow_mut::<HostState>();
+        // First, so that a client that tries again at once finds another host.
+        state.config.world.host_lost(state.config.id, why.clone());
         for (_, event) in state.events.drain() {
             if let Some(waiter) = event.waiter {
                 waiter.fail(why.clone());
@@ -305,7 +308,6 @@ impl Isolate {
                 output(Err(why.clone()));
             }
         }
-        state.config.world.host_lost(state.config.id, why);
     }
 
     /// Ends stateless events that nothing can complete any more.
@@ -335,8 +337,8 @@ impl Isolate {
         let state = self.state.borrow();
         let state = state.borrow::<HostState>();
         let waiting = state.events.len();
-        if waiting > BUSY_EVENTS || (self.reported_busy && waiting == 0) {
-            self.reported_busy = waiting > 0;
+        if waiting > BUSY_EVENTS || (self.has_worked && waiting == 0) {
+            self.has_worked = waiting > 0;
             state.config.world.host_load(state.config.id, waiting);
         }
     }

@@ -135,6 +135,7 @@ pub fn op_console(
         text.truncate(end);
         text.push_str(" … (truncated)");
     }
+    let text = crate::loader::without_addresses(&text);
     let state = state.borrow_mut::<HostState>();
     let cell = state.cell_of(slot).map(|cell| {
         let id = cell.image.name.clone().unwrap_or_else(|| cell.image.cell.object.to_hex());

@@ -28,13 +28,23 @@ pub(super) fn with_db<T>(
 ) -> Result<T, JsErrorBox> {
     let state = state.borrow_mut::<HostState>();
     let code = state.config.code.clone();
+    let watched = state.watched.clone();
     let Some(cell) = state.cell_of(slot) else {
         return Err(JsErrorBox::generic(
             "Cannot access storage because object has moved to a different machine.",
         ));
     };
     let outcome = match open(cell, &code) {
-        Ok(db) => work(db),
+        Ok(db) => {
+            if let Some(watched) = &watched {
+                watched.sql_begins(db.interrupt_handle());
+            }
+            let outcome = work(db);
+            if let Some(watched) = &watched {
+                watched.sql_ended();
+            }
+            outcome
+        }
         Err(error) => Err(error),
     };
     state.touch(slot);
