@@ -65,6 +65,29 @@ const openapi = {
   },
 };
 
+const hono = {
+  async "serves the page from its static assets"(t) {
+    const response = await t.fetch("/");
+    t.equal(response.headers.get("content-type"), "text/html; charset=utf-8");
+    t.match(await response.text(), /<title>Hello, World!<\/title>/);
+    const etag = response.headers.get("etag");
+    const again = await t.fetch("/", { headers: { "if-none-match": etag } });
+    t.equal(again.status, 304);
+  },
+  async "redirects to the page's one address"(t) {
+    const response = await t.fetch("/index.html");
+    t.equal(
+      [response.status, response.headers.get("location")],
+      [307, "/"],
+    );
+  },
+  async "answers other paths by the Worker"(t) {
+    t.equal(await t.text("/message"), "Hello Hono!");
+    t.equal((await t.fetch("/none")).status, 404);
+    t.equal((await t.fetch("/", { method: "POST" })).status, 404);
+  },
+};
+
 /** Path below `templates/` and checks. */
 export const templates = [
   ["hello-world/js", hello],
@@ -76,4 +99,5 @@ export const templates = [
   ["common/js", common],
   ["common/ts", common],
   ["openapi/ts", openapi],
+  ["hono/workers/templates", hono],
 ];

@@ -300,7 +300,9 @@ impl Deployment {
         }
         for (name, binding) in &self.bindings {
             if matches!(binding, Binding::Assets {}) && self.assets.is_none() {
-                return Err(format!("the binding {name:?} means static assets that are not there"));
+                return Err(format!(
+                    "the binding {name:?} means static assets that are not there"
+                ));
             }
             if let Binding::DurableObject {
                 class_name,

@@ -122,7 +122,9 @@ pub async fn upload(
     // Before anything is written: most mistakes show against the pointer as it is.
     let current = read_pointer(bucket, draft.script()).await?;
     draft.settle(&registry_of(&current), options.implicit)?;
-    let stored = put_blobs(bucket, draft).await?.and(put_assets(bucket, draft).await?);
+    let stored = put_blobs(bucket, draft)
+        .await?
+        .and(put_assets(bucket, draft).await?);
     for attempt in 0..POINTER_TRIES {
         if attempt > 0 {
             tokio::time::sleep(Duration::from_millis(20 << attempt)).await;
@@ -233,23 +235,25 @@ async fn put_assets(bucket: &dyn Bucket, draft: &Draft) -> Result<Stored, Upload
         .assets()
         .map(|(file, source)| (file.sha256, (file.bytes, source.to_owned())))
         .collect();
-    let puts = by_hash.into_iter().map(|(hash, (size, source))| async move {
-        let key = blob_key(hash)?;
-        if bucket.get_range(&key, 0..1).await?.is_some() {
-            return Ok((false, size));
-        }
-        let place = source.display().to_string();
-        let bytes = tokio::task::spawn_blocking(move || crate::assets::read(&source))
-            .await
-            .unwrap_or_else(|error| Err(error.to_string()))
-            .map_err(|why| UploadError::Program(format!("{place} cannot be read: {why}")))?;
-        if BlobHash::of(&bytes) != hash {
-            let message = format!("{place} was changed during the upload; deploy again");
-            return Err(UploadError::Program(message));
-        }
-        let created = put_once(bucket, &key, bytes.into()).await?;
-        Ok((created, size))
-    });
+    let puts = by_hash
+        .into_iter()
+        .map(|(hash, (size, source))| async move {
+            let key = blob_key(hash)?;
+            if bucket.get_range(&key, 0..1).await?.is_some() {
+                return Ok((false, size));
+            }
+            let place = source.display().to_string();
+            let bytes = tokio::task::spawn_blocking(move || crate::assets::read(&source))
+                .await
+                .unwrap_or_else(|error| Err(error.to_string()))
+                .map_err(|why| UploadError::Program(format!("{place} cannot be read: {why}")))?;
+            if BlobHash::of(&bytes) != hash {
+                let message = format!("{place} was changed during the upload; deploy again");
+                return Err(UploadError::Program(message));
+            }
+            let created = put_once(bucket, &key, bytes.into()).await?;
+            Ok((created, size))
+        });
     count(futures::stream::iter(puts).buffer_unordered(PARALLEL)).await
 }
 

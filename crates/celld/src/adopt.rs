@@ -217,8 +217,7 @@ impl Adopter {
                 // Whatever comes of it, trying the same code again would come to the same.
                 self.seen.insert(script.to_owned(), id);
                 self.console.know(&fetched.modules);
-                let adopted =
-                    adopt(&self.node, id, &fetched.deployment, &fetched.modules).await;
+                let adopted = adopt(&self.node, id, &fetched.deployment, &fetched.modules).await;
                 if let Err(why) = adopted {
                     self.refused(script, Some(id.to_string()), why);
                 }

@@ -16,7 +16,10 @@ const TYPES: &[(&str, &[&str])] = &[
     ("text/html; charset=utf-8", &["html", "htm", "shtml"]),
     ("text/css; charset=utf-8", &["css"]),
     ("text/javascript; charset=utf-8", &["js", "mjs", "cjs"]),
-    ("text/plain; charset=utf-8", &["txt", "text", "conf", "def", "list", "log", "in", "ini"]),
+    (
+        "text/plain; charset=utf-8",
+        &["txt", "text", "conf", "def", "list", "log", "in", "ini"],
+    ),
     ("text/markdown; charset=utf-8", &["md", "markdown"]),
     ("text/csv; charset=utf-8", &["csv"]),
     ("text/tab-separated-values; charset=utf-8", &["tsv"]),
@@ -44,7 +47,10 @@ const TYPES: &[(&str, &[&str])] = &[
     ("application/rtf", &["rtf"]),
     ("application/epub+zip", &["epub"]),
     ("application/toml", &["toml"]),
-    ("application/octet-stream", &["bin", "exe", "dll", "dmg", "iso", "img", "so", "deb"]),
+    (
+        "application/octet-stream",
+        &["bin", "exe", "dll", "dmg", "iso", "img", "so", "deb"],
+    ),
     ("application/vnd.ms-fontobject", &["eot"]),
     ("font/woff", &["woff"]),
     ("font/woff2", &["woff2"]),

@@ -32,9 +32,11 @@ impl IgnoreRules {
     /// Whether a path from the root is left out. The last pattern that matches decides. What lies
     /// in an ignored directory is not asked about, so it cannot be taken back.
     pub(super) fn ignores(&self, path: &str, is_dir: bool) -> bool {
-        let decisive = self.0.iter().rev().find(|rule| {
-            (is_dir || !rule.dirs_only) && rule.matcher.is_match(path)
-        });
+        let decisive = self
+            .0
+            .iter()
+            .rev()
+            .find(|rule| (is_dir || !rule.dirs_only) && rule.matcher.is_match(path));
         decisive.is_some_and(|rule| !rule.negated)
     }
 }

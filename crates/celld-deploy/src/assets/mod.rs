@@ -60,8 +60,13 @@ pub fn collect(config: &AssetsConfig) -> Result<Collected, ConfigErrors> {
         error(config, message, help)
     })?;
     let ignore_file = root.join(".assetsignore");
-    let rules = read_ignore_rules(&ignore_file)
-        .map_err(|why| error(config, format!("{}: {why}", ignore_file.display()), "correct the file, or remove it"))?;
+    let rules = read_ignore_rules(&ignore_file).map_err(|why| {
+        error(
+            config,
+            format!("{}: {why}", ignore_file.display()),
+            "correct the file, or remove it",
+        )
+    })?;
     let mut walk = Walk {
         config,
         rules,
@@ -129,7 +134,12 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// Takes in what lies below `dir`, whose path from the root is `below`. `above` are the real
     /// paths of the directories on the way here, by which a link back to one of them is noticed.
-    fn directory(&mut self, dir: &Path, below: &str, above: &mut Vec<PathBuf>) -> Result<(), ConfigErrors> {
+    fn directory(
+        &mut self,
+        dir: &Path,
+        below: &str,
+        above: &mut Vec<PathBuf>,
+    ) -> Result<(), ConfigErrors> {
         self.dirs += 1;
         if self.dirs > DIRS_MAX {
             return Err(self.too_many("directories", DIRS_MAX));
@@ -146,14 +156,23 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn entry(&mut self, entry: &Path, below: &str, above: &mut Vec<PathBuf>) -> Result<(), ConfigErrors> {
+    fn entry(
+        &mut self,
+        entry: &Path,
+        below: &str,
+        above: &mut Vec<PathBuf>,
+    ) -> Result<(), ConfigErrors> {
         let Some(name) = entry.file_name().and_then(|name| name.to_str()) else {
             return Err(file_error(self.config, entry, "its name is not UTF-8"));
         };
         if NEVER.contains(&name) {
             return Ok(());
         }
-        let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
+        let path = if below.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{below}/{name}")
+        };
         let fail = |why: std::io::Error| file_error(self.config, entry, &why.to_string());
         let real = std::fs::canonicalize(entry).map_err(fail)?;
         let meta = std::fs::metadata(&real).map_err(fail)?;
@@ -161,11 +180,19 @@ impl Walk<'_> {
             return Ok(());
         }
         if !real.starts_with(&self.root) {
-            return Err(file_error(self.config, entry, "it is a link that leaves the directory"));
+            return Err(file_error(
+                self.config,
+                entry,
+                "it is a link that leaves the directory",
+            ));
         }
         if meta.is_dir() {
             if above.contains(&real) {
-                return Err(file_error(self.config, entry, "it is a link to a directory that holds it"));
+                return Err(file_error(
+                    self.config,
+                    entry,
+                    "it is a link to a directory that holds it",
+                ));
             }
             above.push(real);
             let taken = self.directory(entry, &path, above);
@@ -173,14 +200,22 @@ impl Walk<'_> {
             return taken;
         }
         if !meta.is_file() {
-            return Err(file_error(self.config, entry, "it is neither a file nor a directory"));
+            return Err(file_error(
+                self.config,
+                entry,
+                "it is neither a file nor a directory",
+            ));
         }
         if meta.len() > FILE_MAX_BYTES {
             let why = format!("it is larger than {} MiB", FILE_MAX_BYTES >> 20);
             return Err(file_error(self.config, entry, &why));
         }
         if path == "_worker.js" {
-            return Err(file_error(self.config, entry, "it looks like the code of a Pages project, which would become public"));
+            return Err(file_error(
+                self.config,
+                entry,
+                "it looks like the code of a Pages project, which would become public",
+            ));
         }
         if self.files.len() >= FILES_MAX {
             return Err(self.too_many("files", FILES_MAX));
@@ -193,9 +228,13 @@ impl Walk<'_> {
     fn is_control(&mut self, entry: &Path, path: &str) -> bool {
         if matches!(path, "_headers" | "_redirects") {
             self.controls.push(entry.to_owned());
-            let message = format!("`{path}` among the static assets is not applied by this version of celld");
+            let message =
+                format!("`{path}` among the static assets is not applied by this version of celld");
             let help = "set headers and redirect in the Worker, with `run_worker_first`".to_owned();
-            let finding = self.config.origin.finding(Severity::Warning, Code::NoEffect, message, help);
+            let finding =
+                self.config
+                    .origin
+                    .finding(Severity::Warning, Code::NoEffect, message, help);
             self.warnings.push(Warning(finding));
             return true;
         }
@@ -207,14 +246,20 @@ impl Walk<'_> {
             "{} holds more than {most} {what} to serve",
             self.config.directory.display()
         );
-        error(self.config, message, "list what is not to be served in `.assetsignore`")
+        error(
+            self.config,
+            message,
+            "list what is not to be served in `.assetsignore`",
+        )
     }
 }
 
 fn read_ignore_rules(file: &Path) -> Result<IgnoreRules, String> {
     let handle = match std::fs::File::open(file) {
         Ok(handle) => handle,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(IgnoreRules::default()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(IgnoreRules::default());
+        }
         Err(error) => return Err(error.to_string()),
     };
     let mut text = String::new();
@@ -229,12 +274,21 @@ fn read_ignore_rules(file: &Path) -> Result<IgnoreRules, String> {
 }
 
 fn file_error(config: &AssetsConfig, file: &Path, why: &str) -> ConfigErrors {
-    let message = format!("the static asset {} cannot be served: {why}", file.display());
-    error(config, message, "change or remove it, or list it in `.assetsignore`")
+    let message = format!(
+        "the static asset {} cannot be served: {why}",
+        file.display()
+    );
+    error(
+        config,
+        message,
+        "change or remove it, or list it in `.assetsignore`",
+    )
 }
 
 fn error(config: &AssetsConfig, message: String, help: &str) -> ConfigErrors {
-    let finding = config.origin.finding(Severity::Error, Code::File, message, help.to_owned());
+    let finding = config
+        .origin
+        .finding(Severity::Error, Code::File, message, help.to_owned());
     ConfigErrors {
         errors: vec![finding],
         warnings: Vec::new(),

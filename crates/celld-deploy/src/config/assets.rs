@@ -94,13 +94,7 @@ fn run_worker_first(report: &mut Report<'_>, at: At<'_>) -> bool {
     if let Value::Array(_) = entry.node.value {
         let message = "`run_worker_first`: this version of celld does not support patterns";
         let help = "give true, and let the Worker answer other paths with `env.ASSETS.fetch(request)` (see `binding`)";
-        report.error(
-            Code::Unsupported,
-            &path,
-            &entry.key_span,
-            message,
-            help,
-        );
+        report.error(Code::Unsupported, &path, &entry.key_span, message, help);
         return false;
     }
     let value = report.boolean(At {

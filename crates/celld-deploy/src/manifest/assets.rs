@@ -137,7 +137,14 @@ mod tests {
                 .collect(),
         };
         assert_eq!(assets(&["/a", "/a.b/c"]).check(), Ok(()));
-        for bad in [&["a"] as &[&str], &["/../a"], &["/a//b"], &["/a", "/a"], &["/b", "/a"], &["/"]] {
+        for bad in [
+            &["a"] as &[&str],
+            &["/../a"],
+            &["/a//b"],
+            &["/a", "/a"],
+            &["/b", "/a"],
+            &["/"],
+        ] {
             assert!(assets(bad).check().is_err(), "{bad:?}");
         }
     }

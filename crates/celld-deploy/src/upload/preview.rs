@@ -123,7 +123,10 @@ pub async fn plan(
         id: deployment.id(),
         current: pointer.map(|(pointer, _)| pointer.deployment),
         total_bytes: deployment.modules.iter().map(|module| module.bytes).sum(),
-        assets: deployment.assets.as_ref().map_or(0, |assets| assets.files.len()),
+        assets: deployment
+            .assets
+            .as_ref()
+            .map_or(0, |assets| assets.files.len()),
         modules,
         bindings: bindings.collect(),
         classes: classes.collect(),

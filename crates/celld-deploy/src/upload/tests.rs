@@ -513,3 +513,71 @@ async fn the_local_bucket_holds_deployments_too() {
     assert!(fetch_deployment(&bucket, "w", report.id).await.is_ok());
     assert_eq!(list_scripts(&bucket).await.unwrap(), ["w"]);
 }
+
+/// A draft with static files of these names and texts, and the directory that holds them.
+fn with_files(files: &[(&str, &str)]) -> (Draft, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
+    let place = serde_json::json!(dir.path());
+    let rest = format!("\"assets\": {{\"directory\": {place}, \"binding\": \"FILES\"}}");
+    let config = format!(
+        "{{\"name\": \"w\", \"compatibility_date\": \"2026-01-01\", \"main\": \"m.js\", {rest}}}"
+    );
+    let project_dir = tempfile::tempdir().unwrap();
+    std::fs::write(project_dir.path().join("m.js"), "").unwrap();
+    std::fs::write(project_dir.path().join("wrangler.json"), config).unwrap();
+    let (project, _) = Project::load(project_dir.path(), None).unwrap();
+    let collected = crate::assets::collect(project.assets.as_ref().unwrap()).unwrap();
+    (draft_of("1", &rest).with_assets(&project, &collected), dir)
+}
+
+#[tokio::test]
+async fn static_files_are_stored_once_and_not_fetched_with_the_modules() {
+    let bucket = MemoryBucket::new();
+    let (draft, _dir) = with_files(&[("a.txt", "same"), ("b.txt", "same"), ("c", "other")]);
+    let report = upload(&bucket, &draft, REFUSE).await.unwrap();
+    // Two modules' contents, a source map and two files' contents.
+    assert_eq!((report.blobs_new, report.blobs_reused), (5, 0));
+    let again = upload(&bucket, &draft, REFUSE).await.unwrap();
+    assert_eq!((again.blobs_new, again.moved), (0, false));
+    let fetched = fetch_deployment(&bucket, "w", report.id).await.unwrap();
+    assert_eq!(fetched.modules.len(), 3);
+    assert_eq!(
+        fetched.deployment.bindings["FILES"],
+        crate::manifest::Binding::Assets {}
+    );
+    let files = fetched.deployment.assets.unwrap().files;
+    assert_eq!(
+        files
+            .iter()
+            .map(|file| file.path.as_str())
+            .collect::<Vec<_>>(),
+        ["/a.txt", "/b.txt", "/c"]
+    );
+    for file in files {
+        let object = bucket
+            .get(&blob_key(file.sha256).unwrap())
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(BlobHash::of(&object.bytes), file.sha256);
+    }
+}
+
+#[tokio::test]
+async fn a_static_file_that_changes_during_the_upload_stops_it() {
+    let bucket = MemoryBucket::new();
+    let (draft, dir) = with_files(&[("a.txt", "before")]);
+    std::fs::write(dir.path().join("a.txt"), "after").unwrap();
+    let error = upload(&bucket, &draft, REFUSE)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("a.txt") && error.contains("deploy again"),
+        "{error}"
+    );
+    assert!(read_pointer(&bucket, "w").await.unwrap().is_none());
+}

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use celld_bucket::{Bucket, Key};
-use celld_runtime::exchange::{BODY_CHUNK_MAX_BYTES, Body, BodyError, BodySender, EventError, body_channel};
+use celld_runtime::exchange::{
+    BODY_CHUNK_MAX_BYTES, Body, BodyError, BodySender, EventError, body_channel,
+};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
@@ -55,7 +57,9 @@ impl BlobCache {
         cached.by_use.insert(cached.uses, hash.to_owned());
         cached.by_hash.insert(hash.to_owned(), (bytes, cached.uses));
         while cached.bytes > CACHE_MAX_BYTES {
-            let Some((_, oldest)) = cached.by_use.pop_first() else { return };
+            let Some((_, oldest)) = cached.by_use.pop_first() else {
+                return;
+            };
             if let Some((bytes, _)) = cached.by_hash.remove(&oldest) {
                 cached.bytes -= bytes.len() + ENTRY_BYTES;
             }
@@ -65,19 +69,35 @@ impl BlobCache {
 
 /// The content of a file as a body.
 pub(super) async fn load(shared: &Arc<Shared>, file: &AssetFile) -> Result<Body, EventError> {
-    let damaged = |why: String| EventError::new(format!("The static file {} {why}; deploy again.", file.blob));
-    let key = Key::new(format!("deploy/blobs/{}", file.blob)).map_err(|error| damaged(error.to_string()))?;
+    let damaged = |why: String| {
+        EventError::new(format!(
+            "The static file {} {why}; deploy again.",
+            file.blob
+        ))
+    };
+    let key = Key::new(format!("deploy/blobs/{}", file.blob))
+        .map_err(|error| damaged(error.to_string()))?;
     if file.bytes > WHOLE_MAX_BYTES {
         let (sender, stream) = body_channel(Some(file.bytes));
         let (shared, file) = (shared.clone(), file.clone());
-        shared.tokio.clone().spawn(async move { pump(&shared, &key, &file, sender).await });
+        shared
+            .tokio
+            .clone()
+            .spawn(async move { pump(&shared, &key, &file, sender).await });
         return Ok(Body::Stream(stream));
     }
     let object = shared.store.bucket.get(&key).await;
-    let object = object.map_err(|error| EventError { retryable: true, ..EventError::new(error.to_string()) })?;
-    let bytes = object.ok_or_else(|| damaged("is missing in the bucket".into()))?.bytes;
+    let object = object.map_err(|error| EventError {
+        retryable: true,
+        ..EventError::new(error.to_string())
+    })?;
+    let bytes = object
+        .ok_or_else(|| damaged("is missing in the bucket".into()))?
+        .bytes;
     if hash_of(Sha256::new_with_prefix(&bytes)) != file.blob {
-        return Err(damaged("does not have the content that its hash promises".into()));
+        return Err(damaged(
+            "does not have the content that its hash promises".into(),
+        ));
     }
     shared.blobs.put(&file.blob, bytes.clone());
     Ok(Body::Bytes(bytes))
@@ -91,12 +111,25 @@ async fn pump(shared: &Shared, key: &Key, file: &AssetFile, sender: BodySender) 
         let end = (at + PIECE_BYTES).min(file.bytes);
         let piece = match shared.store.bucket.get_range(key, at..end).await {
             Ok(Some(piece)) if piece.len() as u64 == end - at => piece,
-            Ok(_) => return fail(&sender, format!("The static file {} is missing or cut off in the bucket.", file.blob)).await,
+            Ok(_) => {
+                return fail(
+                    &sender,
+                    format!(
+                        "The static file {} is missing or cut off in the bucket.",
+                        file.blob
+                    ),
+                )
+                .await;
+            }
             Err(error) => return fail(&sender, error.to_string()).await,
         };
         hash.update(&piece);
         if end == file.bytes && hash_of(hash.clone()) != file.blob {
-            return fail(&sender, format!("The static file {} is damaged in the bucket.", file.blob)).await;
+            return fail(
+                &sender,
+                format!("The static file {} is damaged in the bucket.", file.blob),
+            )
+            .await;
         }
         let mut rest = piece;
         while !rest.is_empty() {

@@ -95,7 +95,10 @@ impl StaticAssets {
         if self.run_worker_first || !reads || request.websocket {
             return None;
         }
-        let navigates = request.headers.get(SEC_FETCH_MODE).is_some_and(|mode| mode == "navigate");
+        let navigates = request
+            .headers
+            .get(SEC_FETCH_MODE)
+            .is_some_and(|mode| mode == "navigate");
         let not_found = match self.navigation_prefers_assets && navigates {
             true => self.not_found_handling,
             false => NotFoundHandling::None,
@@ -111,7 +114,11 @@ impl StaticAssets {
         if outcome != Outcome::Nothing && !matches!(request.method, Method::GET | Method::HEAD) {
             let mut headers = HeaderMap::new();
             headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return Some(Found { status: StatusCode::METHOD_NOT_ALLOWED, headers, file: None });
+            return Some(Found {
+                status: StatusCode::METHOD_NOT_ALLOWED,
+                headers,
+                file: None,
+            });
         }
         // A file has one address: the path in its usual escaped form.
         let (to, served) = match outcome {
@@ -133,7 +140,11 @@ fn redirect(to: String, query: Option<&str>) -> Option<Found> {
     };
     let mut headers = HeaderMap::new();
     headers.insert(header::LOCATION, HeaderValue::try_from(location).ok()?);
-    Some(Found { status: StatusCode::TEMPORARY_REDIRECT, headers, file: None })
+    Some(Found {
+        status: StatusCode::TEMPORARY_REDIRECT,
+        headers,
+        file: None,
+    })
 }
 
 fn serve(file: &AssetFile, not_found: bool, request: &HttpRequest) -> Found {
@@ -148,26 +159,45 @@ fn serve(file: &AssetFile, not_found: bool, request: &HttpRequest) -> Found {
     {
         headers.insert(header::CONTENT_TYPE, content_type);
     }
-    let private = request.headers.contains_key(header::AUTHORIZATION) || request.headers.contains_key(header::RANGE);
+    let private = request.headers.contains_key(header::AUTHORIZATION)
+        || request.headers.contains_key(header::RANGE);
     if !private {
         let always_ask = HeaderValue::from_static("public, max-age=0, must-revalidate");
         headers.insert(header::CACHE_CONTROL, always_ask);
     }
     if unchanged {
-        return Found { status: StatusCode::NOT_MODIFIED, headers, file: None };
+        return Found {
+            status: StatusCode::NOT_MODIFIED,
+            headers,
+            file: None,
+        };
     }
-    let status = if not_found { StatusCode::NOT_FOUND } else { StatusCode::OK };
+    let status = if not_found {
+        StatusCode::NOT_FOUND
+    } else {
+        StatusCode::OK
+    };
     if request.method == Method::HEAD {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(file.bytes));
-        return Found { status, headers, file: None };
+        return Found {
+            status,
+            headers,
+            file: None,
+        };
     }
-    Found { status, headers, file: Some(file.clone()) }
+    Found {
+        status,
+        headers,
+        file: Some(file.clone()),
+    }
 }
 
 /// Whether `If-None-Match` names this content. Weak and strong tags compare alike.
 fn is_known(headers: &HeaderMap, etag: &str) -> bool {
     let values = headers.get_all(header::IF_NONE_MATCH).iter();
-    let mut tags = values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+    let mut tags = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
     tags.any(|tag| {
         let tag = tag.trim();
         tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag
@@ -177,17 +207,28 @@ fn is_known(headers: &HeaderMap, etag: &str) -> bool {
 /// Handles what a Worker asks of its binding to static files.
 pub(crate) fn answer(shared: &Arc<Shared>, assets: Option<&Arc<StaticAssets>>, event: WorkerEvent) {
     let WorkerEvent::Fetch { request, reply, .. } = event else {
-        let why = EventError { name: "TypeError".into(), ..EventError::new("A binding to static assets has no methods but fetch().") };
+        let why = EventError {
+            name: "TypeError".into(),
+            ..EventError::new("A binding to static assets has no methods but fetch().")
+        };
         return refuse::worker_event(event, why);
     };
     let found = assets.and_then(|assets| assets.find(&request, assets.not_found_handling));
-    let nothing = || Found { status: StatusCode::NOT_FOUND, headers: HeaderMap::new(), file: None };
+    let nothing = || Found {
+        status: StatusCode::NOT_FOUND,
+        headers: HeaderMap::new(),
+        file: None,
+    };
     send(shared, found.unwrap_or_else(nothing), reply);
 }
 
 /// Sends an answer, with the body from memory or from the bucket.
 pub(crate) fn send(shared: &Arc<Shared>, found: Found, reply: Reply<HttpResponse>) {
-    let Found { status, headers, file } = found;
+    let Found {
+        status,
+        headers,
+        file,
+    } = found;
     let respond = move |body| HttpResponse {
         status,
         status_text: None,
@@ -197,7 +238,9 @@ pub(crate) fn send(shared: &Arc<Shared>, found: Found, reply: Reply<HttpResponse
         body_is_encoded: false,
         url: None,
     };
-    let Some(file) = file else { return reply.send(Ok(respond(Body::Empty))) };
+    let Some(file) = file else {
+        return reply.send(Ok(respond(Body::Empty)));
+    };
     if let Some(bytes) = shared.blobs.get(&file.blob) {
         return reply.send(Ok(respond(Body::Bytes(bytes))));
     }

@@ -52,7 +52,10 @@ pub(super) fn decode(path: &str) -> String {
 
 /// The form of an unescaped path in URLs.
 pub(super) fn encode(path: &str) -> String {
-    let parts: Vec<String> = path.split('/').map(|part| utf8_percent_encode(part, ESCAPED).to_string()).collect();
+    let parts: Vec<String> = path
+        .split('/')
+        .map(|part| utf8_percent_encode(part, ESCAPED).to_string())
+        .collect();
     parts.join("/")
 }
 
@@ -66,8 +69,14 @@ pub(super) fn resolve<'a>(
 ) -> Outcome<'a> {
     let search = Search { assets, not_found };
     match search.find(path, true) {
-        Found::File(file) => Outcome::File { file, not_found: false },
-        Found::NotFound(file) => Outcome::File { file, not_found: true },
+        Found::File(file) => Outcome::File {
+            file,
+            not_found: false,
+        },
+        Found::NotFound(file) => Outcome::File {
+            file,
+            not_found: true,
+        },
         Found::Redirect(to) => {
             *scratch = to;
             Outcome::Redirect(scratch)
@@ -104,7 +113,8 @@ impl<'a> Search<'a> {
         let redirect = |file: &str, to: &str| may.then(|| self.redirect(file, to)).flatten();
         let special = if let Some(dir) = path.strip_suffix("/index") {
             let exact = self.serve(path);
-            exact.or_else(|| redirect(&format!("{path}.html"), &format!("{dir}/")))
+            exact
+                .or_else(|| redirect(&format!("{path}.html"), &format!("{dir}/")))
                 .or_else(|| redirect(&format!("{dir}.html"), dir))
         } else if let Some(dir) = path.strip_suffix("/index.html") {
             redirect(path, &format!("{dir}/")).or_else(|| redirect(&format!("{dir}.html"), dir))
@@ -112,7 +122,8 @@ impl<'a> Search<'a> {
             self.serve(&format!("{path}index.html"))
                 .or_else(|| redirect(&format!("{bare}.html"), bare))
         } else if let Some(bare) = path.strip_suffix(".html") {
-            redirect(path, bare).or_else(|| redirect(&format!("{bare}/index.html"), &format!("{bare}/")))
+            redirect(path, bare)
+                .or_else(|| redirect(&format!("{bare}/index.html"), &format!("{bare}/")))
         } else {
             None
         };
@@ -128,7 +139,8 @@ impl<'a> Search<'a> {
         let special = if let Some(dir) = path.strip_suffix("/index") {
             let to = format!("{dir}/");
             let exact = self.serve(path);
-            exact.or_else(|| redirect(&format!("{path}.html"), &to))
+            exact
+                .or_else(|| redirect(&format!("{path}.html"), &to))
                 .or_else(|| redirect(&format!("{dir}.html"), &to))
         } else if let Some(dir) = path.strip_suffix("/index.html") {
             let to = format!("{dir}/");
@@ -158,7 +170,8 @@ impl<'a> Search<'a> {
             let exact = self.serve(path);
             exact.or_else(|| match dir {
                 "" => redirect("/index.html", "/"),
-                dir => redirect(&format!("{dir}.html"), dir).or_else(|| redirect(&format!("{path}.html"), dir)),
+                dir => redirect(&format!("{dir}.html"), dir)
+                    .or_else(|| redirect(&format!("{path}.html"), dir)),
             })
         } else if let Some(dir) = path.strip_suffix("/index.html") {
             match dir {
@@ -170,7 +183,8 @@ impl<'a> Search<'a> {
         } else if path == "/" {
             self.serve("/index.html")
         } else if let Some(bare) = path.strip_suffix('/') {
-            redirect(&format!("{bare}.html"), bare).or_else(|| redirect(&format!("{bare}/index.html"), bare))
+            redirect(&format!("{bare}.html"), bare)
+                .or_else(|| redirect(&format!("{bare}/index.html"), bare))
         } else if let Some(bare) = path.strip_suffix(".html") {
             redirect(path, bare).or_else(|| redirect(&format!("{bare}/index.html"), bare))
         } else {
@@ -203,7 +217,9 @@ impl<'a> Search<'a> {
     fn fallback(&self, path: &str) -> Found<'a> {
         match self.not_found {
             NotFoundHandling::None => Found::Nothing,
-            NotFoundHandling::SinglePageApplication => self.serve("/index.html").unwrap_or(Found::Nothing),
+            NotFoundHandling::SinglePageApplication => {
+                self.serve("/index.html").unwrap_or(Found::Nothing)
+            }
             NotFoundHandling::Page404 => {
                 let mut dir = path;
                 while let Some((above, _)) = dir.rsplit_once('/') {

@@ -98,11 +98,6 @@ impl Reloader {
         self.serving.is_some()
     }
 
-    /// The project's directory.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
     /// Prints the table of the start.
     pub fn banner(&self, address: SocketAddr, data: &Path, watching: bool) {
         let banner = Banner {
@@ -158,6 +153,10 @@ impl Reloader {
 
     /// The project's static files, which are watched from here on.
     async fn assets(&mut self, loaded: &Loaded) -> Result<Option<Collected>, Failure> {
+        if let Some(config) = &loaded.project.assets {
+            // Whatever is wrong with the files, a change of this one may put right.
+            self.inputs.push(config.directory.join(".assetsignore"));
+        }
         let assets = project::assets(&loaded.project).await?;
         if let Some(assets) = &assets {
             self.inputs.extend(assets.sources.iter().cloned());
