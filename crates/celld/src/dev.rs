@@ -14,6 +14,7 @@ use celld_deploy::bundle::{self, Watcher};
 use celld_node::front::{ErrorDetail, Front, FrontConfig};
 use celld_node::{Node, NodeConfig};
 use serde_json::json;
+use tokio::net::TcpListener;
 
 use crate::cli::DevArgs;
 use crate::console::Console;
@@ -35,6 +36,11 @@ pub async fn dev(arguments: DevArgs, output: &Output) -> Result<(), Failure> {
     let loaded = project::load(&arguments.project, arguments.env.as_deref(), true)?;
     let listener = listen::bind(SocketAddr::new(arguments.host, arguments.port), "--port").await?;
     let data = data_dir(&arguments, &loaded)?;
+    // From here on no change is missed, one during the first build included.
+    let watcher = match arguments.no_watch {
+        true => None,
+        false => Some(watch(&loaded, &data)?),
+    };
     let printer = Printer::start().map_err(|error| {
         Failure::new(
             errors::NODE_START,
@@ -44,37 +50,21 @@ pub async fn dev(arguments: DevArgs, output: &Output) -> Result<(), Failure> {
     let console = Console::new(printer, output.json(), false);
     let node = start_node(&data, &loaded, console.clone()).await?;
     let requests = Arc::new(DevFront::new(node.handle()));
-    let mut reloader = Reloader::new(
+    let reloader = Reloader::new(
         &arguments,
         *output,
         console.clone(),
         node.handle(),
         requests.clone(),
     );
-    let inputs = reloader.first(loaded).await;
-    if arguments.no_watch && !reloader.serves() {
-        return Err(Failure::new(
-            errors::BUILD,
-            "the project cannot be served, and with --no-watch it is not tried again",
-        ));
-    }
-    let config = FrontConfig {
-        errors: ErrorDetail::Full,
-        ..FrontConfig::default()
+    let session = Session {
+        node: &node,
+        requests,
+        reloader,
+        watcher,
+        console: console.clone(),
     };
-    let front = Front::start(listener, config, requests)
-        .map_err(|error| Failure::new(errors::LISTEN, error.to_string()))?;
-    let watcher = match arguments.no_watch {
-        true => None,
-        false => Some(watch(reloader.root(), &inputs)?),
-    };
-    reloader.banner(front.local_addr(), &data, watcher.is_some());
-    let outcome = serve(&node, &mut reloader, watcher).await;
-    if let Ok(why) = &outcome {
-        let text = format!("{}\n", paint(DIM, format!("{why}: shutting down")));
-        console.say(text, json!({ "event": "stopping", "why": why }));
-    }
-    front.shutdown(DRAIN).await;
+    let outcome = session.run(listener, loaded, &data).await;
     let drained = node.drain(DRAIN).await;
     if !drained.complete || drained.log_error.is_some() {
         tracing::debug!(
@@ -83,46 +73,87 @@ pub async fn dev(arguments: DevArgs, output: &Output) -> Result<(), Failure> {
         );
     }
     console.finish();
-    outcome.map(drop)
+    outcome
 }
 
-/// Serves until the process is asked to stop, which gives the reason, or durability is lost.
-async fn serve(
-    node: &Node,
-    reloader: &mut Reloader,
-    mut watcher: Option<Watcher>,
-) -> Result<&'static str, Failure> {
-    let handle = node.handle();
-    let stop = listen::asked_to_stop();
-    let failed = handle.failed();
-    tokio::pin!(stop, failed);
-    loop {
-        let changed = async {
-            match &mut watcher {
-                Some(watcher) => watcher.changed().await,
-                None => std::future::pending().await,
-            }
+/// What works together while a project is served.
+struct Session<'a> {
+    node: &'a Node,
+    requests: Arc<DevFront>,
+    reloader: Reloader,
+    watcher: Option<Watcher>,
+    console: Console,
+}
+
+impl Session<'_> {
+    /// Builds, serves, and ends the listener.
+    async fn run(
+        mut self,
+        listener: TcpListener,
+        loaded: Loaded,
+        data: &Path,
+    ) -> Result<(), Failure> {
+        let inputs = self.reloader.first(loaded).await;
+        self.watch_for(&inputs);
+        if self.watcher.is_none() && !self.reloader.serves() {
+            return Err(Failure::new(
+                errors::BUILD,
+                "the project cannot be served, and with --no-watch it is not tried again",
+            ));
+        }
+        let config = FrontConfig {
+            errors: ErrorDetail::Full,
+            ..FrontConfig::default()
         };
-        let changes = tokio::select! {
-            why = &mut stop => return Ok(why),
-            why = &mut failed => return Err(Failure::new(errors::LOG_FAILED, why)),
-            changes = changed => changes,
-        };
-        let Some(changes) = changes else {
-            tracing::warn!("changes are no longer watched; restart `celld dev` to see them");
-            watcher = None;
-            continue;
-        };
-        let began = Instant::now();
-        let reloading = reloader.again(&changes.files, began);
-        tokio::pin!(reloading);
-        let inputs = tokio::select! {
-            why = &mut stop => return Ok(why),
-            why = &mut failed => return Err(Failure::new(errors::LOG_FAILED, why)),
-            inputs = &mut reloading => inputs,
-        };
-        if let Some(watcher) = &mut watcher
-            && let Err(error) = watcher.set_inputs(&inputs)
+        let front = Front::start(listener, config, self.requests.clone())
+            .map_err(|error| Failure::new(errors::LISTEN, error.to_string()))?;
+        self.reloader
+            .banner(front.local_addr(), data, self.watcher.is_some());
+        let outcome = self.serve().await;
+        if let Ok(why) = &outcome {
+            let text = format!("{}\n", paint(DIM, format!("{why}: shutting down")));
+            self.console
+                .say(text, json!({ "event": "stopping", "why": why }));
+        }
+        front.shutdown(DRAIN).await;
+        outcome.map(drop)
+    }
+
+    /// Serves until the process is asked to stop, which gives the reason, or durability is lost.
+    async fn serve(&mut self) -> Result<&'static str, Failure> {
+        let handle = self.node.handle();
+        let stop = listen::asked_to_stop();
+        let failed = handle.failed();
+        tokio::pin!(stop, failed);
+        loop {
+            let changed = async {
+                match &mut self.watcher {
+                    Some(watcher) => watcher.changed().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let changes = tokio::select! {
+                why = &mut stop => return Ok(why),
+                why = &mut failed => return Err(Failure::new(errors::LOG_FAILED, why)),
+                changes = changed => changes,
+            };
+            let Some(changes) = changes else {
+                tracing::warn!("changes are no longer watched; restart `celld dev` to see them");
+                self.watcher = None;
+                continue;
+            };
+            let inputs = tokio::select! {
+                why = &mut stop => return Ok(why),
+                why = &mut failed => return Err(Failure::new(errors::LOG_FAILED, why)),
+                inputs = self.reloader.again(&changes.files, Instant::now()) => inputs,
+            };
+            self.watch_for(&inputs);
+        }
+    }
+
+    fn watch_for(&mut self, inputs: &[PathBuf]) {
+        if let Some(watcher) = &mut self.watcher
+            && let Err(error) = watcher.set_inputs(inputs)
         {
             tracing::warn!("{error}");
         }
@@ -167,6 +198,16 @@ async fn start_node(data: &Path, loaded: &Loaded, console: Console) -> Result<No
     }
 }
 
-fn watch(root: &Path, inputs: &[PathBuf]) -> Result<Watcher, Failure> {
-    bundle::watch(root, inputs).map_err(|error| Failure::new(errors::WATCH, error.to_string()))
+/// Watches a project that is not built yet: its settings, and what appears or disappears.
+fn watch(loaded: &Loaded, data: &Path) -> Result<Watcher, Failure> {
+    let project = &loaded.project;
+    let settings = project::settings_files(
+        &project.root,
+        &project.config_file,
+        project.environment.as_deref(),
+    );
+    let mut watcher = bundle::watch(&project.root, &settings)
+        .map_err(|error| Failure::new(errors::WATCH, error.to_string()))?;
+    watcher.ignore(data);
+    Ok(watcher)
 }

@@ -102,14 +102,14 @@ async fn serve(
         why = handle.failed() => Err(Failure::new(errors::LOG_FAILED, why)),
     };
     adopter.abort();
-    // Without durability no request can end well: clients should go elsewhere at once.
+    // Without durability no write can end well: what fails now may say so, and that is all.
     let budget = match &outcome {
         Ok(why) => {
             let text = format!("{}\n", paint(DIM, format!("{why}: shutting down")));
             console.say(text, json!({ "event": "stopping", "why": why }));
             Duration::from_secs(arguments.limits.drain_s)
         }
-        Err(_) => Duration::ZERO,
+        Err(_) => Duration::from_secs(1),
     };
     let cut = front.shutdown(budget).await;
     if cut > 0 {
