@@ -13,6 +13,7 @@ use celld_node::{NodeHandle, Notice};
 use celld_runtime::api::{Binding, DurableClass, Module, ModuleKind, WorkerCode};
 
 use crate::console::Console;
+use crate::excerpt::Sources;
 
 /// Pause between two looks at a pointer. One request each time: a node at rest asks the bucket no
 /// more than once in two seconds.
@@ -216,10 +217,9 @@ impl Adopter {
             Ok(fetched) => {
                 // Whatever comes of it, trying the same code again would come to the same.
                 self.seen.insert(script.to_owned(), id);
-                self.console.know(&fetched.modules);
-                let adopted = adopt(&self.node, id, &fetched.deployment, &fetched.modules).await;
-                if let Err(why) = adopted {
-                    self.refused(script, Some(id.to_string()), why);
+                match adopt(&self.node, id, &fetched.deployment, &fetched.modules).await {
+                    Ok(()) => self.console.know(script, Sources::of(&fetched.modules)),
+                    Err(why) => self.refused(script, Some(id.to_string()), why),
                 }
             }
             Err(error) => self.refused(script, Some(id.to_string()), error.to_string()),

@@ -1,15 +1,15 @@
 //! What scripts say, and news of the node, as lines of the terminal or of JSON.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use celld_deploy::manifest::BundledModule;
 use celld_node::{ConsoleSink, Notice};
 use celld_runtime::api::ConsoleLine;
 use parking_lot::RwLock;
 use serde_json::json;
 
 use crate::excerpt::{Sources, without_own_frames};
-use crate::logging::clock;
+use crate::logging::{clock, epoch_ms};
 use crate::printer::Printer;
 use crate::table::{BAD, DIM, GOOD, NAME, WARN, paint};
 
@@ -21,7 +21,8 @@ const ID_DIGITS: usize = 8;
 pub struct Console {
     printer: Printer,
     json: bool,
-    sources: Arc<RwLock<Sources>>,
+    /// By Worker.
+    sources: Arc<RwLock<HashMap<String, Sources>>>,
     /// Says when a deployment is adopted; `celld dev` says that itself.
     adoptions: bool,
 }
@@ -37,9 +38,9 @@ impl Console {
         }
     }
 
-    /// Takes the sources of what is about to run, for excerpts.
-    pub fn know(&self, modules: &[BundledModule]) {
-        *self.sources.write() = Sources::of(modules);
+    /// Takes the sources of what a Worker runs, for excerpts.
+    pub fn know(&self, worker: &str, sources: Sources) {
+        self.sources.write().insert(worker.to_owned(), sources);
     }
 
     /// Prints text of the command itself; programs get `value` instead.
@@ -54,11 +55,6 @@ impl Console {
     /// Waits until everything is written.
     pub fn finish(&self) {
         self.printer.finish();
-    }
-
-    /// The excerpt for a stack, if its source is known.
-    pub fn excerpt(&self, stack: &str) -> Option<String> {
-        self.sources.read().excerpt(stack)
     }
 
     fn render(&self, line: &ConsoleLine) -> String {
@@ -87,7 +83,11 @@ impl Console {
                     &paint(DIM, format!("  in {event}")),
                 );
             }
-            text.push_str(&self.excerpt(&line.text).unwrap_or_default());
+            let sources = self.sources.read();
+            let excerpt = sources
+                .get(&line.worker)
+                .and_then(|sources| sources.excerpt(&line.text));
+            text.push_str(&excerpt.unwrap_or_default());
         }
         text
     }
@@ -104,9 +104,9 @@ impl ConsoleSink for Console {
         if self.json {
             let value = json!({
                 "event": "console",
-                "time": clock(),
+                "time_ms": epoch_ms(),
                 "level": line.level,
-                "text": line.text,
+                "text": without_own_frames(&line.text),
                 "worker": line.worker,
                 "class": line.cell.as_ref().map(|(class, _)| class),
                 "object": line.cell.as_ref().map(|(_, id)| id),

@@ -1,6 +1,7 @@
 //! The user's own source line behind an exception.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use celld_deploy::manifest::BundledModule;
 use serde::Deserialize;
@@ -12,10 +13,12 @@ const LINE_MAX_CHARS: usize = 160;
 /// Stack frames that are looked at.
 const FRAMES_MAX: usize = 50;
 
-/// The sources of what is running, by the names that mapped stacks give them.
+/// The sources of a deployment, by the names that mapped stacks give them. They are unpacked when
+/// the first excerpt is wanted.
 #[derive(Default)]
 pub struct Sources {
-    files: HashMap<String, String>,
+    modules: Vec<BundledModule>,
+    files: OnceLock<HashMap<String, String>>,
 }
 
 /// The parts of a source map that hold sources.
@@ -29,8 +32,16 @@ struct SourceMap {
 impl Sources {
     /// The sources of a deployment: from its source maps, or its modules where they have none.
     pub fn of(modules: &[BundledModule]) -> Self {
+        let scripts = modules.iter().filter(|module| module.kind.is_javascript());
+        Self {
+            modules: scripts.cloned().collect(),
+            files: OnceLock::new(),
+        }
+    }
+
+    fn unpack(&self) -> HashMap<String, String> {
         let mut files = HashMap::new();
-        for module in modules.iter().filter(|module| module.kind.is_javascript()) {
+        for module in &self.modules {
             let map = module
                 .source_map
                 .as_ref()
@@ -49,7 +60,7 @@ impl Sources {
                 }
             }
         }
-        Self { files }
+        files
     }
 
     /// The source line of the first frame of a stack that lies in the user's own code.
@@ -62,11 +73,8 @@ impl Sources {
             if file.contains("node_modules/") {
                 return None;
             }
-            let text = self
-                .files
-                .get(tidy(file))?
-                .lines()
-                .nth(line.checked_sub(1)?)?;
+            let files = self.files.get_or_init(|| self.unpack());
+            let text = files.get(tidy(file))?.lines().nth(line.checked_sub(1)?)?;
             Some(show(file, line, column, text))
         })
     }

@@ -37,11 +37,16 @@ fn colour() -> bool {
         && (std::io::stderr().is_terminal() || choice == anstream::ColorChoice::Always)
 }
 
+/// Milliseconds since 1970.
+pub fn epoch_ms() -> u128 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis())
+}
+
 /// Time of day in UTC, with ms.
 pub fn clock() -> String {
-    let ms = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_millis());
+    let ms = epoch_ms();
     let (s, ms) = (ms / 1000, ms % 1000);
     format!(
         "{:02}:{:02}:{:02}.{ms:03}",

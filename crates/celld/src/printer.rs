@@ -24,14 +24,15 @@ enum Item {
 }
 
 impl Printer {
-    /// Starts the thread. Colours are taken out where they are not wanted.
+    /// Starts the thread. Colours are taken out where they are not wanted. Others may write to
+    /// standard output too: it is locked for each line only.
     pub fn start() -> std::io::Result<Self> {
         let (lines, queue) = sync_channel(LINES_MAX);
         let dropped = Arc::new(AtomicU64::new(0));
         let counter = dropped.clone();
         let thread = std::thread::Builder::new()
             .name("celld-printer".into())
-            .spawn(move || print(&queue, &counter, &mut anstream::stdout().lock()))?;
+            .spawn(move || print(&queue, &counter, &mut anstream::stdout()))?;
         Ok(Self {
             lines,
             dropped,

@@ -19,6 +19,7 @@ use crate::cli::RunArgs;
 use crate::console::Console;
 use crate::deploy::bucket_url;
 use crate::errors::{self, Failure};
+use crate::excerpt::{Sources, without_own_frames};
 use crate::output::Output;
 use crate::printer::Printer;
 use crate::table::{DIM, GOOD, HEAD, Table, paint};
@@ -259,7 +260,7 @@ fn internal_token(arguments: &RunArgs) -> Result<Option<String>, Failure> {
 
 async fn adopt_all(node: &Node, deployments: &[Fetched], console: &Console) -> Result<(), Failure> {
     for fetched in deployments {
-        console.know(&fetched.modules);
+        let sources = Sources::of(&fetched.modules);
         let handle = node.handle();
         let adopted =
             adopt::adopt(&handle, fetched.id, &fetched.deployment, &fetched.modules).await;
@@ -268,12 +269,12 @@ async fn adopt_all(node: &Node, deployments: &[Fetched], console: &Console) -> R
                 "the deployment {} of {} does not start: {why}",
                 fetched.id, fetched.deployment.script
             );
-            let rendered = console.excerpt(&why);
             return Err(Failure {
-                rendered,
-                ..Failure::new(errors::START_UP, message)
+                rendered: sources.excerpt(&why),
+                ..Failure::new(errors::START_UP, without_own_frames(&message))
             });
         }
+        console.know(&fetched.deployment.script, sources);
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use super::front::DevFront;
 use crate::cli::DevArgs;
 use crate::console::Console;
 use crate::errors::{self, Failure};
-use crate::excerpt::without_own_frames;
+use crate::excerpt::{Sources, without_own_frames};
 use crate::logging::clock;
 use crate::output::{Output, render_failure, render_warning};
 use crate::project::{self, Loaded};
@@ -135,17 +135,18 @@ impl Reloader {
         {
             return Ok(false);
         }
-        self.console.know(&bundle.modules);
+        let sources = Sources::of(&bundle.modules);
         let adopted =
             adopt::adopt(&self.node, report.id, &report.deployment, &bundle.modules).await;
         if let Err(why) = adopted {
-            let rendered = self.console.excerpt(&why);
+            let rendered = sources.excerpt(&why);
             let why = without_own_frames(&why);
             return Err(Failure {
                 rendered,
                 ..Failure::new(errors::START_UP, why)
             });
         }
+        self.console.know(&loaded.project.name, sources);
         self.requests.is_served();
         self.serving = Some(Serving { loaded, report });
         Ok(true)
