@@ -22,7 +22,12 @@ export default suite({
       );
       equal((await of("SHA-384")).slice(0, 16), "cb00753f45a35e8b");
       equal((await of("SHA-512")).slice(0, 16), "ddaf35a193617aba");
-      equal(await of("MD5"), "900150983cd24fb0d6963f7d28e17f72");
+    },
+    async MD5() {
+      equal(
+        hex(await crypto.subtle.digest("MD5", utf8.encode("abc"))),
+        "900150983cd24fb0d6963f7d28e17f72",
+      );
     },
     async "an unknown digest is refused"() {
       await rejects(crypto.subtle.digest("SHA-0", utf8.encode("")), {
