@@ -5,7 +5,7 @@ import { op_call_cancel, op_call_cell_fetch, op_call_cell_rpc, op_call_fetch, op
 import { pumpBody } from "./bodies.js";
 import { currentEvent, forbidAtGlobalScope } from "./context.js";
 import { rebuildError } from "./errors.js";
-import { Request, requestToHost, responseFromHost } from "./http.js";
+import { Request, markRedirected, requestToHost, responseFromHost } from "./http.js";
 import { abort, url as urlApi } from "./web.js";
 
 const { URL } = urlApi;
@@ -58,8 +58,10 @@ export function answerOf(id, convert) {
  */
 export async function fetchThrough(input, init, start) {
   let request = input instanceof Request && init === undefined ? input : new Request(input, init);
+  const asked = request.url;
   for (let hops = 0; ; hops++) {
     const response = await exchange(request, start);
+    if (hops > 0) markRedirected(response, asked);
     const location = request.redirect === "follow" && response.webSocket === null && REDIRECTS.has(response.status) ? response.headers.get("location") : null;
     if (location === null) return response;
     if (hops === REDIRECTS_MAX) throw new TypeError("Too many redirects.");

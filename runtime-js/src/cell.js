@@ -2,7 +2,7 @@
 // @ts-check
 
 import { core } from "ext:core/mod.js";
-import { op_cell_reset, op_socket_close } from "ext:core/ops";
+import { op_cell_reset, op_cell_wake, op_socket_close } from "ext:core/ops";
 import { EventContext, currentEvent, runAs } from "./context.js";
 import { describeError } from "./errors.js";
 import { domException, timers } from "./web.js";
@@ -40,7 +40,9 @@ export class Cell {
     this.isBroken = false;
     /** @type {Section | null} */
     this.section = null;
-    /** Events and sections that wait for the running section. */
+    /** Sections that wait for the running one; they go before events. */
+    this.sections = /** @type {(() => void)[]} */ ([]);
+    /** Events and continuations that wait for the running section. */
     this.waiting = /** @type {(() => void)[]} */ ([]);
     /** Socket objects by the host's number. */
     this.sockets = new Map();
@@ -78,11 +80,19 @@ export class Cell {
     this.deliver(work);
   }
 
-  #drain() {
-    while (this.section === null && this.waiting.length > 0 && !this.isBroken) {
-      const next = this.waiting.shift();
-      if (next) next();
-    }
+  /**
+   * Lets one waiter in. Called by the host when the microtasks of the one before have run, so
+   * that storage operations keep others out here as they do when nothing waits.
+   */
+  admit() {
+    if (this.section !== null || this.isBroken) return;
+    const next = this.sections.shift() ?? this.waiting.shift();
+    if (next !== undefined) next();
+    this.#wake();
+  }
+
+  #wake() {
+    if (this.section === null && this.sections.length + this.waiting.length > 0) op_cell_wake(this.slot);
   }
 
   /**
@@ -108,8 +118,7 @@ export class Cell {
         const leave = () => {
           if (timer !== 0) clearTimeout(timer);
           this.section = outer;
-          // Waiters continue in a turn of their own, after the section's own continuations.
-          queueMicrotask(() => this.#drain());
+          this.#wake();
         };
         /** @param {unknown} error */
         const fail = (error) => {
@@ -126,18 +135,15 @@ export class Cell {
             fail(new Error("A call to blockConcurrencyWhile() in a Durable Object waited for too long. The call was canceled and the Durable Object was reset."));
           }, SECTION_MAX_MS);
         }
-        try {
-          runAs(inner, () => Promise.resolve(work())).then((value) => {
-            if (this.isBroken) return;
-            leave();
-            resolve(value);
-          }, fail);
-        } catch (error) {
-          fail(error);
-        }
+        // The gate is shut at once; the work begins when the running code has come to its end.
+        runAs(inner, () => Promise.resolve().then(work)).then((value) => {
+          if (this.isBroken) return;
+          leave();
+          resolve(value);
+        }, fail);
       };
-      if (this.section === outer && (outer !== null || this.waiting.length === 0)) start();
-      else this.waiting.push(start);
+      if (this.section === outer) start();
+      else this.sections.push(start);
     });
   }
 
@@ -150,7 +156,6 @@ export class Cell {
     if (this.isBroken) return;
     this.isBroken = true;
     this.broken = error;
-    this.waiting.length = 0;
     this.dispose();
     op_cell_reset(this.slot, describeError(error, true));
   }
@@ -163,6 +168,7 @@ export class Cell {
     for (const rid of this.accepted) op_socket_close(rid, 1006, "", 0);
     this.accepted.clear();
     this.waiting.length = 0;
+    this.sections.length = 0;
     liveCells.delete(this.slot);
   }
 

@@ -108,6 +108,11 @@ export function setLoading(value) {
 }
 
 
+/** True while the main module is evaluated. */
+export function isLoading() {
+  return loading;
+}
+
 /** Refuses what Workers refuse at module scope. */
 export function forbidAtGlobalScope() {
   if (loading && currentEvent() === null) {

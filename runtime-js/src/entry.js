@@ -7,7 +7,7 @@ import { pumpBody } from "./bodies.js";
 import { completeCall, workerTarget } from "./calls.js";
 import { Cell, liveCells } from "./cell.js";
 import { logException } from "./console.js";
-import { EventContext, currentEvent, runAs, setLoading, setRejectionReporter } from "./context.js";
+import { EventContext, currentEvent, isLoading, runAs, setLoading, setRejectionReporter } from "./context.js";
 import { describeError } from "./errors.js";
 import { installCompatibility, installGlobals } from "./globals.js";
 import { requestFromHost, responseToHost } from "./http.js";
@@ -139,6 +139,7 @@ function configure(bindings, durable, flags) {
  */
 function loaded(namespaceObject) {
   setLoading(false);
+  for (const reason of early.splice(0)) logException(reason, "Uncaught (in promise) ");
   mainModule = namespaceObject;
   const made = /** @type {Record<string, any>} */ ({});
   const durable = [];
@@ -342,6 +343,11 @@ const host = {
   },
 
   /** @param {number} slot */
+  admit(slot) {
+    liveCells.get(slot)?.admit();
+  },
+
+  /** @param {number} slot */
   dispose(slot) {
     liveCells.get(slot)?.dispose();
   },
@@ -463,7 +469,14 @@ setSocketConnector(async (address, protocols) => {
   return { rid: socketToHost(response.webSocket), protocol: response.headers.get("sec-websocket-protocol") ?? "" };
 });
 
+/** Rejections while the main module is evaluated: the module's own failure is reported by the host. */
+const early = /** @type {unknown[]} */ ([]);
+
 core.setUnhandledPromiseRejectionHandler((/** @type {Promise<unknown>} */ promise, /** @type {unknown} */ reason) => {
+  if (isLoading()) {
+    early.push(reason);
+    return true;
+  }
   const event = new eventApi.PromiseRejectionEvent("unhandledrejection", { cancelable: true, promise, reason });
   if (/** @type {any} */ (globalThis).dispatchEvent(event)) logException(reason, "Uncaught (in promise) ");
   return true;

@@ -173,7 +173,7 @@ const hidden = (value) => ({ value, writable: true, enumerable: false, configura
 /** @param {() => any} get */
 const lazy = (get) => ({ get, enumerable: true, configurable: true });
 
-const { event, file, streams, encoding, compression, url, urlPattern, abort, domException, formData, messagePort, cryptoApi, performanceApi, base64, clone } = web;
+const { event, file, streams, encoding, compression, url, urlPattern, abort, domException, formData, messagePort, cryptoApi, performanceApi, base64 } = web;
 
 /**
  * `URL` with the text that Workers scripts know; it shares its prototype with the standard class.
@@ -263,7 +263,7 @@ const members = {
   setImmediate: hidden((/** @type {any} */ callback, /** @type {any[]} */ ...args) => startTimer(callback, 0, args, false)),
   setInterval: hidden(setInterval),
   setTimeout: hidden(setTimeout),
-  structuredClone: hidden(clone.structuredClone),
+  structuredClone: hidden(messagePort.structuredClone),
 };
 
 /** Fills the global object; runs once, when the snapshot is made. */

@@ -384,6 +384,16 @@ export function responseFromHost(wire, asked) {
 }
 
 /**
+ * Notes that an answer came after redirects.
+ * @param {any} response
+ * @param {string} asked the first address
+ */
+export function markRedirected(response, asked) {
+  const inner = getInnerResponse(response);
+  inner.urlList = [asked, ...inner.urlList];
+}
+
+/**
  * Takes an answer apart for the host.
  * @param {any} response
  */

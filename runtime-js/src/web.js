@@ -12,7 +12,6 @@ export const inspection = load("ext:deno_web/01_console.js");
 export const domException = load("ext:deno_web/01_dom_exception.js");
 export const urlPattern = load("ext:deno_web/01_urlpattern.js");
 export const event = load("ext:deno_web/02_event.js");
-export const clone = load("ext:deno_web/02_structured_clone.js");
 export const timers = load("ext:deno_web/02_timers.js");
 export const abort = load("ext:deno_web/03_abort_signal.js");
 export const base64 = load("ext:deno_web/05_base64.js");

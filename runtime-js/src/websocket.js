@@ -129,7 +129,7 @@ export class WebSocket extends EventTarget {
 
   /** @param {{ allowHalfOpen?: boolean }} [_options] */
   accept(_options) {
-    if (this.#use === HIBERNATABLE) throw new TypeError("Can't accept() WebSocket after it was already accepted via `acceptWebSocket`.");
+    if (this.#use === HIBERNATABLE) throw new TypeError("Can't accept() WebSocket after enabling hibernation.");
     if (this.#use === HANDED_OVER) throw new TypeError("Can't accept() this WebSocket because it was already used in a response.");
     if (this.#use === ACCEPTED) return;
     this.#use = ACCEPTED;
@@ -251,8 +251,8 @@ export class WebSocket extends EventTarget {
       },
       hibernate: () => {
         if (this.#use === ACCEPTED) throw new Error("Cannot call `acceptWebSocket()` if the WebSocket was already accepted via `accept()`");
-        if (this.#use === HIBERNATABLE) throw new TypeError("Tried to call `acceptWebSocket()` on a WebSocket that was already accepted.");
-        if (this.#use === HANDED_OVER) throw new TypeError("Tried to call `acceptWebSocket()` on a WebSocket that was already used in a response.");
+        if (this.#use === HIBERNATABLE) throw new Error("Tried to call `acceptWebSocket()` on a WebSocket that was already accepted.");
+        if (this.#use === HANDED_OVER) throw new Error("Tried to call `acceptWebSocket()` on a WebSocket that was already used in a response.");
         this.#use = HIBERNATABLE;
         this.#binaryType = "arraybuffer";
         return this.#rid;

@@ -1,6 +1,6 @@
 //! What an isolate host knows: its cells, its events, its open channels.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -157,6 +157,8 @@ pub struct HostState {
     pub slots: HashMap<u32, CellId>,
     /// Cells that may have something to commit or to let go at the end of this turn.
     pub touched: Vec<CellId>,
+    /// Instances whose input gate opened while events wait at it.
+    pub wakes: VecDeque<u32>,
     /// Instances that ended during this turn, with the error of their events.
     pub resets: Vec<(u32, EventError)>,
     /// Namespaces by number.
@@ -187,6 +189,7 @@ impl HostState {
             cells: HashMap::new(),
             slots: HashMap::new(),
             touched: Vec::new(),
+            wakes: VecDeque::new(),
             resets: Vec::new(),
             namespaces,
             calls: FuturesUnordered::new(),

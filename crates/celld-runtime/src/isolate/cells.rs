@@ -76,7 +76,11 @@ impl Isolate {
         );
         let failure = match outcome {
             Ok(None) => None,
-            Ok(Some(error)) | Err(Failed::Threw(error)) => Some(error),
+            Ok(Some(error)) | Err(Failed::Threw(error)) => Some(EventError {
+                durable_object_reset: true,
+                breaks_stub: true,
+                ..error
+            }),
             Err(Failed::Terminated) => Some(EventError::reset("Durable Object exceeded its CPU time limit and was reset.")),
         };
         if let Some(error) = &failure {

@@ -223,7 +223,7 @@ unsafe extern "C" fn no_wasm_code(_context: v8::Local<v8::Context>, _source: v8:
 fn finish(js: &mut JsRuntime, host: &v8::Global<v8::Object>, module: deno_core::ModuleId) -> Result<WorkerSurface, EventError> {
     let namespace = js
         .get_module_namespace(module)
-        .map_err(|error| EventError::new(error.to_string()))?;
+        .map_err(core_error)?;
     deno_core::scope!(scope, js);
     let function = member(scope, host, "loaded")?;
     let namespace = v8::Local::new(scope, namespace).into();

@@ -34,6 +34,7 @@ enum Entry {
     WorkerRpc,
     WorkerScheduled,
     Construct,
+    Admit,
     Dispose,
     CellFetch,
     CellRpc,
@@ -42,12 +43,13 @@ enum Entry {
 }
 
 impl Entry {
-    const ALL: [(Entry, &'static str); 10] = [
+    const ALL: [(Entry, &'static str); 11] = [
         (Entry::CompleteCall, "completeCall"),
         (Entry::WorkerFetch, "workerFetch"),
         (Entry::WorkerRpc, "workerRpc"),
         (Entry::WorkerScheduled, "workerScheduled"),
         (Entry::Construct, "construct"),
+        (Entry::Admit, "admit"),
         (Entry::Dispose, "dispose"),
         (Entry::CellFetch, "cellFetch"),
         (Entry::CellRpc, "cellRpc"),
@@ -104,9 +106,10 @@ impl Isolate {
                 }
             }
             progressed |= self.complete_calls(cx);
+            progressed |= self.admit_waiting();
             let idle = self.run_event_loop(cx);
             self.end_turn(None);
-            progressed |= self.has_new_calls();
+            progressed |= self.has_new_calls() | self.admit_waiting();
             if self.doomed || self.check_deadlines(cx) {
                 return Poll::Ready(());
             }
@@ -205,6 +208,28 @@ impl Isolate {
                 // A cancelled call has nobody to tell.
                 Poll::Ready(Some(None)) => any = true,
                 Poll::Ready(None) | Poll::Pending => return any,
+            }
+        }
+    }
+
+    /// Lets events in that wait at input gates which have opened: one, then its turn's end.
+    fn admit_waiting(&mut self) -> bool {
+        let mut any = false;
+        loop {
+            let next = {
+                let mut state = self.state.borrow_mut();
+                state.borrow_mut::<HostState>().wakes.pop_front()
+            };
+            let Some(slot) = next else { return any };
+            any = true;
+            let _ = self.call(
+                Entry::Admit,
+                |scope, _| vec![v8::Integer::new_from_unsigned(scope, slot).into()],
+                |_, _| (),
+            );
+            self.end_turn(None);
+            if self.doomed {
+                return true;
             }
         }
     }

@@ -165,6 +165,15 @@ pub fn op_cell_reset(
     state.resets.push((slot, error));
 }
 
+/// Events wait at a cell's input gate that has opened: the host lets them in, one a turn.
+#[op2(fast)]
+pub fn op_cell_wake(state: &mut OpState, slot: u32) {
+    let state = state.borrow_mut::<HostState>();
+    if !state.wakes.contains(&slot) {
+        state.wakes.push_back(slot);
+    }
+}
+
 impl HostState {
     /// Forgets an event.
     pub fn finish_event(&mut self, id: u32) {
