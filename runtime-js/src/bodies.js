@@ -2,7 +2,14 @@
 // @ts-check
 
 import { core } from "ext:core/mod.js";
-import { op_body_cancel, op_body_end, op_body_fail, op_body_open, op_body_read, op_body_write } from "ext:core/ops";
+import {
+  op_body_cancel,
+  op_body_end,
+  op_body_fail,
+  op_body_open,
+  op_body_read,
+  op_body_write,
+} from "ext:core/ops";
 import { body as bodyApi, streams } from "./web.js";
 import { unwrap } from "./errors.js";
 
@@ -77,12 +84,17 @@ export function bodyToHost(inner) {
   if (inner === null) return { whole: null, rid: 0, length: -1, stream: null };
   const held = inner.streamOrStatic;
   if (!(held instanceof ReadableStream)) {
-    if (held.consumed) throw new TypeError("Body has already been used. It can only be used once. Use tee() first if you need to read it twice.");
+    if (held.consumed)
+      throw new TypeError(
+        "Body has already been used. It can only be used once. Use tee() first if you need to read it twice.",
+      );
     held.consumed = true;
     return { whole: held.body, rid: 0, length: -1, stream: null };
   }
   if (held.locked || isReadableStreamDisturbed(held)) {
-    throw new TypeError("Body has already been used. It can only be used once. Use tee() first if you need to read it twice.");
+    throw new TypeError(
+      "Body has already been used. It can only be used once. Use tee() first if you need to read it twice.",
+    );
   }
   const length = typeof inner.length === "number" ? inner.length : (fixedLength.get(held) ?? -1);
   const whole = wholes.get(held);

@@ -1,7 +1,14 @@
 // Calls that leave the isolate: to cells, to entrypoints, to the network.
 // @ts-check
 
-import { op_call_cancel, op_call_cell_fetch, op_call_cell_rpc, op_call_fetch, op_call_worker_fetch, op_call_worker_rpc } from "ext:core/ops";
+import {
+  op_call_cancel,
+  op_call_cell_fetch,
+  op_call_cell_rpc,
+  op_call_fetch,
+  op_call_worker_fetch,
+  op_call_worker_rpc,
+} from "ext:core/ops";
 import { pumpBody } from "./bodies.js";
 import { currentEvent, forbidAtGlobalScope } from "./context.js";
 import { rebuildError } from "./errors.js";
@@ -38,7 +45,8 @@ export function answerOf(id, convert) {
     waiting.set(id, (answer) => {
       const settle = () => {
         try {
-          if (answer !== null && typeof answer === "object" && "error" in answer) reject(rebuildError(answer.error));
+          if (answer !== null && typeof answer === "object" && "error" in answer)
+            reject(rebuildError(answer.error));
           else resolve(convert(answer));
         } catch (error) {
           reject(error);
@@ -62,7 +70,10 @@ export async function fetchThrough(input, init, start) {
   for (let hops = 0; ; hops++) {
     const response = await exchange(request, start);
     if (hops > 0) markRedirected(response, asked);
-    const location = request.redirect === "follow" && response.webSocket === null && REDIRECTS.has(response.status) ? response.headers.get("location") : null;
+    const location =
+      request.redirect === "follow" && response.webSocket === null && REDIRECTS.has(response.status)
+        ? response.headers.get("location")
+        : null;
     if (location === null) return response;
     if (hops === REDIRECTS_MAX) throw new TypeError("Too many redirects.");
     request = redirected(request, response.status, location);
@@ -79,9 +90,19 @@ const REDIRECTS_MAX = 20;
  */
 function redirected(request, status, location) {
   const target = new URL(location, request.url).href;
-  const toGet = (status === 303 && request.method !== "HEAD") || ((status === 301 || status === 302) && request.method === "POST");
-  if (!toGet && request.bodyUsed) throw new TypeError("A request with a one-time-use body (it was initialized from a stream, not a buffer) encountered a redirect requiring the body to be retransmitted. To avoid this error in the future, construct this request from a buffer-like body initializer.");
-  return new Request(target, { method: toGet ? "GET" : request.method, headers: request.headers, redirect: "follow", signal: request.signal });
+  const toGet =
+    (status === 303 && request.method !== "HEAD") ||
+    ((status === 301 || status === 302) && request.method === "POST");
+  if (!toGet && request.bodyUsed)
+    throw new TypeError(
+      "A request with a one-time-use body (it was initialized from a stream, not a buffer) encountered a redirect requiring the body to be retransmitted. To avoid this error in the future, construct this request from a buffer-like body initializer.",
+    );
+  return new Request(target, {
+    method: toGet ? "GET" : request.method,
+    headers: request.headers,
+    redirect: "follow",
+    signal: request.signal,
+  });
 }
 
 /**
@@ -95,7 +116,20 @@ function exchange(request, start) {
   const signal = wire.signal;
   if (signal.aborted) return Promise.reject(signal.reason);
   const { body } = wire;
-  const id = start([wire.method, wire.url, wire.headers, body.whole, body.rid, body.length, wire.cf, wire.websocket, wire.manual], slot);
+  const id = start(
+    [
+      wire.method,
+      wire.url,
+      wire.headers,
+      body.whole,
+      body.rid,
+      body.length,
+      wire.cf,
+      wire.websocket,
+      wire.manual,
+    ],
+    slot,
+  );
   const answer = answerOf(id, (parts) => responseFromHost(parts, wire.url));
   // A failing request body fails the request; the pump's own rejection adds nothing.
   if (body.stream !== null) pumpBody(body.stream, body.rid, slot).catch(() => {});
@@ -138,7 +172,8 @@ function abortable(answer, signal, id) {
  */
 export async function fetch(input, init) {
   forbidAtGlobalScope();
-  if (arguments.length === 0) throw new TypeError("Failed to execute 'fetch': 1 argument required, but only 0 present.");
+  if (arguments.length === 0)
+    throw new TypeError("Failed to execute 'fetch': 1 argument required, but only 0 present.");
   return fetchThrough(input, init, (wire, slot) => {
     const scheme = wire[1].slice(0, wire[1].indexOf(":"));
     if (scheme !== "http" && scheme !== "https") throw new TypeError(`Fetch API cannot load: ${wire[1]}`);
@@ -166,18 +201,24 @@ export function cellTarget(namespace, hex, name) {
   const failed = (error) => {
     if (typeof error === "object" && error !== null) {
       error.durableObjectId = hex;
-      if (error.durableObjectReset === true || error.message === "Network connection lost.") broken = { error };
+      if (error.durableObjectReset === true || error.message === "Network connection lost.")
+        broken = { error };
     }
     throw error;
   };
   return {
     fetch: async (input, init) => {
       if (broken !== null) throw broken.error;
-      return fetchThrough(input, init, (wire, slot) => op_call_cell_fetch(slot, namespace, hex, name ?? null, wire)).catch(failed);
+      return fetchThrough(input, init, (wire, slot) =>
+        op_call_cell_fetch(slot, namespace, hex, name ?? null, wire),
+      ).catch(failed);
     },
     call: (path, args) => {
       if (broken !== null) return Promise.reject(broken.error);
-      return answerOf(op_call_cell_rpc(currentEvent()?.slot ?? 0, namespace, hex, name ?? null, path, args), (bytes) => bytes).catch(failed);
+      return answerOf(
+        op_call_cell_rpc(currentEvent()?.slot ?? 0, namespace, hex, name ?? null, path, args),
+        (bytes) => bytes,
+      ).catch(failed);
     },
   };
 }
@@ -190,7 +231,12 @@ export function cellTarget(namespace, hex, name) {
  */
 export function workerTarget(worker, entrypoint, props) {
   return {
-    fetch: async (input, init) => fetchThrough(input, init, (wire, slot) => op_call_worker_fetch(slot, worker, entrypoint, props, wire)),
-    call: (path, args) => answerOf(op_call_worker_rpc(currentEvent()?.slot ?? 0, worker, entrypoint, props, path, args), (bytes) => bytes),
+    fetch: async (input, init) =>
+      fetchThrough(input, init, (wire, slot) => op_call_worker_fetch(slot, worker, entrypoint, props, wire)),
+    call: (path, args) =>
+      answerOf(
+        op_call_worker_rpc(currentEvent()?.slot ?? 0, worker, entrypoint, props, path, args),
+        (bytes) => bytes,
+      ),
   };
 }

@@ -106,7 +106,11 @@ export class Cell {
     const event = currentEvent() ?? new EventContext(0, this, "constructor");
     const outer = /** @type {Section | null} */ (event.section);
     if (outer !== null && outer.depth >= SECTIONS_MAX) {
-      return Promise.reject(new Error(`Critical sections (blockConcurrencyWhile and transactions) may nest at most ${SECTIONS_MAX} deep.`));
+      return Promise.reject(
+        new Error(
+          `Critical sections (blockConcurrencyWhile and transactions) may nest at most ${SECTIONS_MAX} deep.`,
+        ),
+      );
     }
     return new Promise((resolve, reject) => {
       const start = () => {
@@ -132,7 +136,11 @@ export class Cell {
         };
         if (fatal) {
           timer = setTimeout(() => {
-            fail(new Error("A call to blockConcurrencyWhile() in a Durable Object waited for too long. The call was canceled and the Durable Object was reset."));
+            fail(
+              new Error(
+                "A call to blockConcurrencyWhile() in a Durable Object waited for too long. The call was canceled and the Durable Object was reset.",
+              ),
+            );
           }, SECTION_MAX_MS);
         }
         // The gate is shut at once; the work begins when the running code has come to its end.

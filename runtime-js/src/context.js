@@ -23,7 +23,7 @@ export class EventContext {
     this.answered = false;
     this.finished = false;
     /** Set while the event runs inside a critical section: that section. */
-    this.section = /** @type {object | null} */ (null);
+    this.section = /** @type {import("./cell.js").Section | null} */ (null);
   }
 
   /** Slot of the cell; 0 in a stateless Worker. */
@@ -106,7 +106,6 @@ export function setLoading(value) {
   // Time does not exist at module scope.
   Date.now = value ? () => 0 : realNow;
 }
-
 
 /** True while the main module is evaluated. */
 export function isLoading() {

@@ -64,8 +64,18 @@ export function entrypointBase(name) {
     [name]: class {
       /** @param {any} ctx @param {any} environmentOfCall */
       constructor(ctx, environmentOfCall) {
-        Object.defineProperty(this, "ctx", { value: ctx, writable: true, enumerable: false, configurable: true });
-        Object.defineProperty(this, "env", { value: environmentOfCall, writable: true, enumerable: false, configurable: true });
+        Object.defineProperty(this, "ctx", {
+          value: ctx,
+          writable: true,
+          enumerable: false,
+          configurable: true,
+        });
+        Object.defineProperty(this, "env", {
+          value: environmentOfCall,
+          writable: true,
+          enumerable: false,
+          configurable: true,
+        });
       }
     },
   }[name];
@@ -90,12 +100,18 @@ class ExecutionContext {
 
   /** @param {unknown} promise */
   waitUntil(promise) {
-    if (!ExecutionContext.#owns(this)) throw new TypeError("Illegal invocation: function called with incorrect `this` reference. See https://developers.cloudflare.com/workers/observability/errors/#illegal-invocation-errors for details.");
+    if (!ExecutionContext.#owns(this))
+      throw new TypeError(
+        "Illegal invocation: function called with incorrect `this` reference. See https://developers.cloudflare.com/workers/observability/errors/#illegal-invocation-errors for details.",
+      );
     this.#event.waitUntil(promise);
   }
 
   passThroughOnException() {
-    if (!ExecutionContext.#owns(this)) throw new TypeError("Illegal invocation: function called with incorrect `this` reference. See https://developers.cloudflare.com/workers/observability/errors/#illegal-invocation-errors for details.");
+    if (!ExecutionContext.#owns(this))
+      throw new TypeError(
+        "Illegal invocation: function called with incorrect `this` reference. See https://developers.cloudflare.com/workers/observability/errors/#illegal-invocation-errors for details.",
+      );
     // There is no origin behind a self-hosted Worker: an exception is answered as one.
   }
 
@@ -166,7 +182,10 @@ function callableEntrypoint(entrypoint) {
   const plain = makeFetcher(workerTarget(null, entrypoint, null));
   return new Proxy(function () {}, {
     get: (_target, key) => Reflect.get(plain, key),
-    apply: (_target, _this, [options]) => makeFetcher(workerTarget(null, entrypoint, options?.props === undefined ? null : JSON.stringify(options.props))),
+    apply: (_target, _this, [options]) =>
+      makeFetcher(
+        workerTarget(null, entrypoint, options?.props === undefined ? null : JSON.stringify(options.props)),
+      ),
   });
 }
 
@@ -174,8 +193,13 @@ function callableEntrypoint(entrypoint) {
 function handlersOf(value) {
   if (value === undefined || value === null) return [];
   const names = new Set();
-  for (let object = typeof value === "function" ? value.prototype : value; object !== null && object !== Object.prototype; object = Object.getPrototypeOf(object)) {
-    for (const name of Object.getOwnPropertyNames(object)) if (name !== "constructor" && typeof object[name] === "function") names.add(name);
+  for (
+    let object = typeof value === "function" ? value.prototype : value;
+    object !== null && object !== Object.prototype;
+    object = Object.getPrototypeOf(object)
+  ) {
+    for (const name of Object.getOwnPropertyNames(object))
+      if (name !== "constructor" && typeof object[name] === "function") names.add(name);
   }
   return [...names];
 }
@@ -190,10 +214,15 @@ function openEntrypoint(event, entrypoint, props) {
   const name = entrypoint ?? "default";
   const value = mainModule[name];
   if (value === undefined) {
-    throw new TypeError(entrypoint === null ? "The Worker has no default export, so it cannot handle this event." : `The Worker has no export named "${name}".`);
+    throw new TypeError(
+      entrypoint === null
+        ? "The Worker has no default export, so it cannot handle this event."
+        : `The Worker has no export named "${name}".`,
+    );
   }
   const ctx = new ExecutionContext(event, props === null ? {} : JSON.parse(props));
-  if (extendsBase(value, "WorkerEntrypoint")) return { handler: new value(ctx, environment), ctx, isClass: true };
+  if (extendsBase(value, "WorkerEntrypoint"))
+    return { handler: new value(ctx, environment), ctx, isClass: true };
   if (typeof value === "function" && (classes.has(name) || extendsBase(value, "DurableObject"))) {
     throw new TypeError(`"${name}" is a Durable Object class and cannot be used as a stateless entrypoint.`);
   }
@@ -203,7 +232,8 @@ function openEntrypoint(event, entrypoint, props) {
 
 /** @param {any} handler @param {string} name */
 function requireHandler(handler, name) {
-  if (typeof handler[name] !== "function") throw new TypeError(`Handler does not export a ${name}() function.`);
+  if (typeof handler[name] !== "function")
+    throw new TypeError(`Handler does not export a ${name}() function.`);
 }
 
 /**
@@ -215,7 +245,16 @@ function respond(event, response) {
   const wire = responseToHost(response);
   const { body } = wire;
   event.answered = true;
-  op_event_respond(event.id, wire.status, wire.statusText, wire.headers, body.whole, body.rid, wire.socket, wire.encoded);
+  op_event_respond(
+    event.id,
+    wire.status,
+    wire.statusText,
+    wire.headers,
+    body.whole,
+    body.rid,
+    wire.socket,
+    wire.encoded,
+  );
   if (body.stream !== null) {
     event.waitUntil(pumpBody(body.stream, body.rid, event.slot));
   }
@@ -328,7 +367,8 @@ const host = {
   construct(slot, className, hex, name) {
     const cell = new Cell(slot, makeId(hex, name ?? undefined), className);
     const value = mainModule[className];
-    if (typeof value !== "function") throw new TypeError(`The Worker does not export a class named "${className}".`);
+    if (typeof value !== "function")
+      throw new TypeError(`The Worker does not export a class named "${className}".`);
     liveCells.set(slot, cell);
     const state = new DurableObjectState(cell, classes.get(className)?.sqlite ?? true, {});
     const event = new EventContext(0, cell, "constructor");
@@ -383,7 +423,7 @@ const host = {
         () => {
           if (!extendsBase(mainModule[cell.className], "DurableObject")) {
             throw new TypeError(
-              "The receiving Durable Object does not support RPC, because its class was not declared with `extends DurableObject`. In order to enable RPC, make sure your class extends the special class `DurableObject`, which can be imported from the module \"cloudflare:workers\".",
+              'The receiving Durable Object does not support RPC, because its class was not declared with `extends DurableObject`. In order to enable RPC, make sure your class extends the special class `DurableObject`, which can be imported from the module "cloudflare:workers".',
             );
           }
           return receive(cell.instance, path, args);
@@ -426,7 +466,10 @@ const host = {
           const socket = cellSocket(cell, rid, state);
           const { instance } = cell;
           if (typeof message === "string" || message instanceof Uint8Array) {
-            return instance.webSocketMessage?.(socket, typeof message === "string" ? message : message.buffer);
+            return instance.webSocketMessage?.(
+              socket,
+              typeof message === "string" ? message : message.buffer,
+            );
           }
           const { code, reason, clean } = message;
           markClosedByPeer(socket, clean, autoClose && clean ? { code, reason } : null);
@@ -464,23 +507,37 @@ setSocketConnector(async (address, protocols) => {
   target.protocol = target.protocol === "wss:" ? "https:" : "http:";
   const headers = /** @type {Record<string, string>} */ ({ upgrade: "websocket" });
   if (protocols.length > 0) headers["sec-websocket-protocol"] = protocols.join(", ");
-  const response = /** @type {any} */ (await fetchThrough(target.href, { headers }, (wire, slot) => op_call_fetch(slot, wire)));
-  if (response.webSocket === null) throw new Error(`Failed to establish the WebSocket connection: expected HTTP 101 but received ${response.status}.`);
-  return { rid: socketToHost(response.webSocket), protocol: response.headers.get("sec-websocket-protocol") ?? "" };
+  const response = /** @type {any} */ (
+    await fetchThrough(target.href, { headers }, (wire, slot) => op_call_fetch(slot, wire))
+  );
+  if (response.webSocket === null)
+    throw new Error(
+      `Failed to establish the WebSocket connection: expected HTTP 101 but received ${response.status}.`,
+    );
+  return {
+    rid: socketToHost(response.webSocket),
+    protocol: response.headers.get("sec-websocket-protocol") ?? "",
+  };
 });
 
 /** Rejections while the main module is evaluated: the module's own failure is reported by the host. */
 const early = /** @type {unknown[]} */ ([]);
 
-core.setUnhandledPromiseRejectionHandler((/** @type {Promise<unknown>} */ promise, /** @type {unknown} */ reason) => {
-  if (isLoading()) {
-    early.push(reason);
+core.setUnhandledPromiseRejectionHandler(
+  (/** @type {Promise<unknown>} */ promise, /** @type {unknown} */ reason) => {
+    if (isLoading()) {
+      early.push(reason);
+      return true;
+    }
+    const event = new eventApi.PromiseRejectionEvent("unhandledrejection", {
+      cancelable: true,
+      promise,
+      reason,
+    });
+    if (/** @type {any} */ (globalThis).dispatchEvent(event)) logException(reason, "Uncaught (in promise) ");
     return true;
-  }
-  const event = new eventApi.PromiseRejectionEvent("unhandledrejection", { cancelable: true, promise, reason });
-  if (/** @type {any} */ (globalThis).dispatchEvent(event)) logException(reason, "Uncaught (in promise) ");
-  return true;
-});
+  },
+);
 
 installGlobals();
 // Read and removed by the host before any user code runs.

@@ -15,16 +15,18 @@ import { core } from "ext:core/mod.js";
  * @property {boolean} [remote]
  */
 
-const BUILT_IN = /** @type {Record<string, ErrorConstructor>} */ ({
-  __proto__: null,
-  Error,
-  EvalError,
-  RangeError,
-  ReferenceError,
-  SyntaxError,
-  TypeError,
-  URIError,
-});
+const BUILT_IN = /** @type {Record<string, ErrorConstructor>} */ (
+  /** @type {unknown} */ ({
+    __proto__: null,
+    Error,
+    EvalError,
+    RangeError,
+    ReferenceError,
+    SyntaxError,
+    TypeError,
+    URIError,
+  })
+);
 
 /**
  * Describes a thrown value for the host. Its serialized form goes along when it has one, so that
@@ -61,7 +63,15 @@ function safeString(read) {
   }
 }
 
-const STANDARD_KEYS = new Set(["name", "message", "stack", "remote", "retryable", "overloaded", "durableObjectReset"]);
+const STANDARD_KEYS = new Set([
+  "name",
+  "message",
+  "stack",
+  "remote",
+  "retryable",
+  "overloaded",
+  "durableObjectReset",
+]);
 
 /**
  * Own enumerable properties of an error, serialized; undefined when there are none.

@@ -22,9 +22,15 @@ let activeTimers = 0;
 /** @param {any} callback @param {any} delay @param {any[]} args @param {boolean} repeat */
 function startTimer(callback, delay, args, repeat) {
   forbidAtGlobalScope();
-  if (typeof callback !== "function") throw new TypeError(`Failed to execute '${repeat ? "setInterval" : "setTimeout"}': parameter 1 is not of type 'Function'.`);
+  if (typeof callback !== "function")
+    throw new TypeError(
+      `Failed to execute '${repeat ? "setInterval" : "setTimeout"}': parameter 1 is not of type 'Function'.`,
+    );
   if (activeTimers >= TIMERS_MAX) {
-    throw new web.domException.DOMException("You have exceeded the number of active timeouts you may set. max active timeouts: 10000", "QuotaExceededError");
+    throw new web.domException.DOMException(
+      "You have exceeded the number of active timeouts you may set. max active timeouts: 10000",
+      "QuotaExceededError",
+    );
   }
   const cell = currentEvent()?.cell ?? null;
   const section = currentEvent()?.section ?? null;
@@ -144,7 +150,8 @@ function getCrypto() {
       value: function timingSafeEqual(/** @type {any} */ left, /** @type {any} */ right) {
         const a = asBytes(left);
         const b = asBytes(right);
-        if (a.byteLength !== b.byteLength) throw new TypeError("Input buffers must have the same byte length.");
+        if (a.byteLength !== b.byteLength)
+          throw new TypeError("Input buffers must have the same byte length.");
         return op_crypto_timing_safe_equal(a, b);
       },
       writable: true,
@@ -159,12 +166,18 @@ function getCrypto() {
 function asBytes(value) {
   if (value instanceof ArrayBuffer) return new Uint8Array(value);
   if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
-  throw new TypeError("Failed to execute 'timingSafeEqual': parameter is not of type 'ArrayBuffer or ArrayBufferView'.");
+  throw new TypeError(
+    "Failed to execute 'timingSafeEqual': parameter is not of type 'ArrayBuffer or ArrayBufferView'.",
+  );
 }
 
 /** @param {any} error */
 export function reportError(error) {
-  const report = new web.event.ErrorEvent("error", { cancelable: true, message: String(error?.message ?? error), error });
+  const report = new web.event.ErrorEvent("error", {
+    cancelable: true,
+    message: String(error?.message ?? error),
+    error,
+  });
   if (/** @type {any} */ (globalThis).dispatchEvent(report)) logException(error, "Uncaught ");
 }
 
@@ -173,18 +186,41 @@ const hidden = (value) => ({ value, writable: true, enumerable: false, configura
 /** @param {() => any} get */
 const lazy = (get) => ({ get, enumerable: true, configurable: true });
 
-const { event, file, streams, encoding, compression, url, urlPattern, abort, domException, formData, messagePort, cryptoApi, performanceApi, base64 } = web;
+const {
+  event,
+  file,
+  streams,
+  encoding,
+  compression,
+  url,
+  urlPattern,
+  abort,
+  domException,
+  formData,
+  messagePort,
+  cryptoApi,
+  performanceApi,
+  base64,
+} = web;
 
 /**
  * `URL` with the text that Workers scripts know; it shares its prototype with the standard class.
  * @param {any} address @param {any} [base]
  */
 function WorkersURL(address, base) {
-  if (new.target === undefined) throw new TypeError("Failed to construct 'URL': Please use the 'new' operator, this object constructor cannot be called as a function.");
+  if (new.target === undefined)
+    throw new TypeError(
+      "Failed to construct 'URL': Please use the 'new' operator, this object constructor cannot be called as a function.",
+    );
   try {
-    return Reflect.construct(url.URL, base === undefined ? [address] : [address, base], new.target === WorkersURL ? url.URL : new.target);
+    return Reflect.construct(
+      url.URL,
+      base === undefined ? [address] : [address, base],
+      new.target === WorkersURL ? url.URL : new.target,
+    );
   } catch (error) {
-    if (error instanceof TypeError && error.message.startsWith("Invalid URL")) error.message = "Invalid URL string.";
+    if (error instanceof TypeError && error.message.startsWith("Invalid URL"))
+      error.message = "Invalid URL string.";
     throw error;
   }
 }
@@ -192,9 +228,20 @@ WorkersURL.prototype = url.URL.prototype;
 Object.defineProperty(WorkersURL, "name", { value: "URL" });
 Object.defineProperty(WorkersURL, "length", { value: 1 });
 for (const name of ["canParse", "parse", "createObjectURL", "revokeObjectURL"]) {
-  if (name in url.URL) Object.defineProperty(WorkersURL, name, { value: url.URL[name], writable: true, enumerable: true, configurable: true });
+  if (name in url.URL)
+    Object.defineProperty(WorkersURL, name, {
+      value: url.URL[name],
+      writable: true,
+      enumerable: true,
+      configurable: true,
+    });
 }
-Object.defineProperty(url.URL.prototype, "constructor", { value: WorkersURL, writable: true, configurable: true, enumerable: false });
+Object.defineProperty(url.URL.prototype, "constructor", {
+  value: WorkersURL,
+  writable: true,
+  configurable: true,
+  enumerable: false,
+});
 
 /** Everything that a script finds on the global object beside the language itself. */
 const members = {
@@ -260,7 +307,9 @@ const members = {
   reportError: hidden(reportError),
   scheduler: hidden(scheduler),
   self: lazy(() => globalThis),
-  setImmediate: hidden((/** @type {any} */ callback, /** @type {any[]} */ ...args) => startTimer(callback, 0, args, false)),
+  setImmediate: hidden((/** @type {any} */ callback, /** @type {any[]} */ ...args) =>
+    startTimer(callback, 0, args, false),
+  ),
   setInterval: hidden(setInterval),
   setTimeout: hidden(setTimeout),
   structuredClone: hidden(messagePort.structuredClone),
@@ -274,7 +323,9 @@ export function installGlobals() {
   /** @type {any} */ (globalThis)[web.webidl.brand] = web.webidl.brand;
   event.setEventTargetData(globalThis);
   event.saveGlobalThisReference(globalThis);
-  globalThis.console = /** @type {any} */ (Object.assign(Object.create({}), consoleMethods));
+  /** @type {any} */ (globalThis).console = /** @type {any} */ (
+    Object.assign(Object.create({}), consoleMethods)
+  );
   Object.defineProperty(globalThis, "console", { enumerable: false });
 }
 
@@ -282,12 +333,30 @@ export function installGlobals() {
 export function installCompatibility(enabled) {
   const flags = /** @type {Record<string, boolean>} */ ({});
   for (const flag of enabled) flags[flag] = true;
-  Object.defineProperty(globalThis, "Cloudflare", hidden(Object.freeze({ compatibilityFlags: Object.freeze(flags) })));
+  Object.defineProperty(
+    globalThis,
+    "Cloudflare",
+    hidden(Object.freeze({ compatibilityFlags: Object.freeze(flags) })),
+  );
 }
 
 core.setReportExceptionCallback?.((/** @type {unknown} */ error) => reportError(error));
 
 // Failures of the platform's operations that the standards want to be DOMExceptions.
-for (const name of ["Data", "IndexSize", "InvalidAccess", "InvalidCharacter", "InvalidState", "NotSupported", "Operation", "QuotaExceeded", "Syntax", "TypeMismatch"]) {
-  core.registerErrorBuilder(`DOMException${name}Error`, (/** @type {string} */ message) => new domException.DOMException(message, `${name}Error`));
+for (const name of [
+  "Data",
+  "IndexSize",
+  "InvalidAccess",
+  "InvalidCharacter",
+  "InvalidState",
+  "NotSupported",
+  "Operation",
+  "QuotaExceeded",
+  "Syntax",
+  "TypeMismatch",
+]) {
+  core.registerErrorBuilder(
+    `DOMException${name}Error`,
+    (/** @type {string} */ message) => new domException.DOMException(message, `${name}Error`),
+  );
 }

@@ -2,11 +2,22 @@
 // @ts-check
 
 import { bodyFromHost, bodyToHost, wholeToStream } from "./bodies.js";
-import { headers as headersApi, request as requestApi, response as responseApi, url as urlApi } from "./web.js";
+import {
+  headers as headersApi,
+  request as requestApi,
+  response as responseApi,
+  url as urlApi,
+} from "./web.js";
 import { WebSocket, socketFromHost, socketToHost } from "./websocket.js";
 
 const { Request: BaseRequest, fromInnerRequest, newInnerRequest, toInnerRequest } = requestApi;
-const { Response: BaseResponse, fromInnerResponse, newInnerResponse, toInnerResponse, getInnerResponse } = responseApi;
+const {
+  Response: BaseResponse,
+  fromInnerResponse,
+  newInnerResponse,
+  toInnerResponse,
+  getInnerResponse,
+} = responseApi;
 const { Headers, headersFromHeaderList } = headersApi;
 const { URL } = urlApi;
 
@@ -27,13 +38,34 @@ function toFlat(pairs) {
 /** The standard classes' texts, and what Workers scripts find in their place. */
 const WORDS = /** @type {[RegExp, string][]} */ ([
   [/^Invalid URL: '(.*)'.*$/s, "Invalid URL: $1"],
-  [/^Request with GET\/HEAD method cannot have body$/, "Request with a GET or HEAD method cannot have a body."],
-  [/^The status provided .*$/, "Responses may only be constructed with status codes in the range 200 to 599, inclusive."],
-  [/^Response with null body status cannot have body$/, "Response with null body status (101, 204, 205, or 304) cannot have a body."],
-  [/^Body already consumed\.?$/, "Body has already been used. It can only be used once. Use tee() first if you need to read it twice."],
-  [/^Body is unusable$/, "Body has already been used. It can only be used once. Use tee() first if you need to read it twice."],
-  [/^Input request's body is unusable$/, "Body has already been used. It can only be used once. Use tee() first if you need to read it twice."],
-  [/^Body can not be decoded as form data$/, "Unrecognized Content-Type header value. FormData can only parse the following MIME types: multipart/form-data, application/x-www-form-urlencoded."],
+  [
+    /^Request with GET\/HEAD method cannot have body$/,
+    "Request with a GET or HEAD method cannot have a body.",
+  ],
+  [
+    /^The status provided .*$/,
+    "Responses may only be constructed with status codes in the range 200 to 599, inclusive.",
+  ],
+  [
+    /^Response with null body status cannot have body$/,
+    "Response with null body status (101, 204, 205, or 304) cannot have a body.",
+  ],
+  [
+    /^Body already consumed\.?$/,
+    "Body has already been used. It can only be used once. Use tee() first if you need to read it twice.",
+  ],
+  [
+    /^Body is unusable$/,
+    "Body has already been used. It can only be used once. Use tee() first if you need to read it twice.",
+  ],
+  [
+    /^Input request's body is unusable$/,
+    "Body has already been used. It can only be used once. Use tee() first if you need to read it twice.",
+  ],
+  [
+    /^Body can not be decoded as form data$/,
+    "Unrecognized Content-Type header value. FormData can only parse the following MIME types: multipart/form-data, application/x-www-form-urlencoded.",
+  ],
   [/^Cannot change headers: headers are immutable$/, "Can't modify immutable headers."],
 ]);
 
@@ -67,7 +99,11 @@ function inWorkersWords(work) {
 for (const name of ["append", "delete", "set"]) {
   const method = Headers.prototype[name];
   Object.defineProperty(Headers.prototype, name, {
-    value: { [name](/** @type {any[]} */ ...args) { return inWorkersWords(() => method.apply(this, args)); } }[name],
+    value: {
+      [name](/** @type {any[]} */ ...args) {
+        return inWorkersWords(() => method.apply(this, args));
+      },
+    }[name],
     writable: true,
     enumerable: true,
     configurable: true,
@@ -99,7 +135,9 @@ function checkRequestInit(init) {
   if (init === undefined || init === null || typeof init !== "object") return;
   const { redirect, cache } = init;
   if (redirect !== undefined && !REDIRECT_MODES.has(redirect)) {
-    throw new TypeError(`Invalid redirect value, must be one of "follow" or "manual" ("error" won't be implemented since it does not make sense at the edge; use "manual" and check the response status code).`);
+    throw new TypeError(
+      `Invalid redirect value, must be one of "follow" or "manual" ("error" won't be implemented since it does not make sense at the edge; use "manual" and check the response status code).`,
+    );
   }
   if (cache !== undefined && !CACHE_MODES.has(cache)) {
     throw new TypeError(`Unsupported cache mode: ${cache}`);
@@ -112,15 +150,29 @@ function checkRequestInit(init) {
  * @param {any} input
  * @param {any} init
  */
-export function Request(input, init) {
-  if (new.target === undefined) throw new TypeError("Failed to construct 'Request': Please use the 'new' operator, this object constructor cannot be called as a function.");
+function WorkersRequest(input, init) {
+  if (new.target === undefined)
+    throw new TypeError(
+      "Failed to construct 'Request': Please use the 'new' operator, this object constructor cannot be called as a function.",
+    );
   checkRequestInit(init);
   // A Request may stand in for the init dictionary; `cache` and the like would not survive there.
   let standard = init;
   if (init !== null && typeof init === "object") {
-    standard = init instanceof BaseRequest ? requestAsInit(init) : init.cache === undefined ? init : { ...init, cache: "no-store" };
+    standard =
+      init instanceof BaseRequest
+        ? requestAsInit(init)
+        : init.cache === undefined
+          ? init
+          : { ...init, cache: "no-store" };
   }
-  const request = inWorkersWords(() => Reflect.construct(BaseRequest, [input, standard ?? undefined], new.target === Request ? BaseRequest : new.target));
+  const request = inWorkersWords(() =>
+    Reflect.construct(
+      BaseRequest,
+      [input, standard ?? undefined],
+      new.target === WorkersRequest ? BaseRequest : new.target,
+    ),
+  );
   upperMethod(request);
   const inner = toInnerRequest(request);
   if (input instanceof BaseRequest) {
@@ -147,9 +199,17 @@ function requestAsInit(request) {
   };
 }
 
+/** @type {any} */
+export const Request = WorkersRequest;
 Request.prototype = BaseRequest.prototype;
+Object.defineProperty(Request, "name", { value: "Request" });
 Object.defineProperty(Request, "length", { value: 1 });
-Object.defineProperty(BaseRequest.prototype, "constructor", { value: Request, writable: true, configurable: true, enumerable: false });
+Object.defineProperty(BaseRequest.prototype, "constructor", {
+  value: Request,
+  writable: true,
+  configurable: true,
+  enumerable: false,
+});
 
 /** Methods are upper case, whatever the standard says of unusual ones. @param {any} request */
 function upperMethod(request) {
@@ -192,7 +252,16 @@ Object.defineProperties(BaseRequest.prototype, {
   },
 });
 // Members of the standard that Workers do not have.
-for (const name of ["credentials", "mode", "referrer", "referrerPolicy", "destination", "isHistoryNavigation", "duplex", "priority"]) {
+for (const name of [
+  "credentials",
+  "mode",
+  "referrer",
+  "referrerPolicy",
+  "destination",
+  "isHistoryNavigation",
+  "duplex",
+  "priority",
+]) {
   Reflect.deleteProperty(BaseRequest.prototype, name);
 }
 
@@ -201,27 +270,43 @@ for (const name of ["credentials", "mode", "referrer", "referrerPolicy", "destin
  * @param {any} body
  * @param {any} init
  */
-export function Response(body, init) {
-  if (new.target === undefined) throw new TypeError("Failed to construct 'Response': Please use the 'new' operator, this object constructor cannot be called as a function.");
+function WorkersResponse(body, init) {
+  if (new.target === undefined)
+    throw new TypeError(
+      "Failed to construct 'Response': Please use the 'new' operator, this object constructor cannot be called as a function.",
+    );
+  /** @type {any} */
   let webSocket = null;
   let standard = init;
   if (init !== null && typeof init === "object") {
     webSocket = init.webSocket ?? null;
-    if (init instanceof BaseResponse) standard = { status: init.status, statusText: init.statusText, headers: init.headers };
+    if (init instanceof BaseResponse)
+      standard = { status: init.status, statusText: init.statusText, headers: init.headers };
     const status = standard.status;
     if (webSocket !== null) {
-      if (!(webSocket instanceof WebSocket)) throw new TypeError("Failed to construct 'Response': member 'webSocket' is not of type 'WebSocket'.");
-      if (status !== undefined && Number(status) !== 101) throw new RangeError("Responses with a WebSocket must have status code 101.");
+      if (!(webSocket instanceof WebSocket))
+        throw new TypeError("Failed to construct 'Response': member 'webSocket' is not of type 'WebSocket'.");
+      if (status !== undefined && Number(status) !== 101)
+        throw new RangeError("Responses with a WebSocket must have status code 101.");
       if (status === undefined) standard = { ...standard, status: 101 };
-      if (body !== null && body !== undefined) throw new TypeError("Response with null body status (101, 204, 205, or 304) cannot have a body.");
+      if (body !== null && body !== undefined)
+        throw new TypeError("Response with null body status (101, 204, 205, or 304) cannot have a body.");
     } else if (status !== undefined && Number(status) === 101) {
-      throw new RangeError("Responses may only be constructed with status codes in the range 200 to 599, inclusive.");
+      throw new RangeError(
+        "Responses may only be constructed with status codes in the range 200 to 599, inclusive.",
+      );
     }
     if (init.encodeBody !== undefined && init.encodeBody !== "manual" && init.encodeBody !== "automatic") {
       throw new TypeError(`encodeBody: unexpected value: ${init.encodeBody}`);
     }
   }
-  const response = inWorkersWords(() => Reflect.construct(BaseResponse, [body, standard], new.target === Response ? BaseResponse : new.target));
+  const response = inWorkersWords(() =>
+    Reflect.construct(
+      BaseResponse,
+      [body, standard],
+      new.target === WorkersResponse ? BaseResponse : new.target,
+    ),
+  );
   const inner = getInnerResponse(response);
   if (webSocket !== null) inner.webSocket = webSocket;
   if (init !== null && typeof init === "object") {
@@ -231,11 +316,24 @@ export function Response(body, init) {
   return response;
 }
 
+/** @type {any} */
+export const Response = WorkersResponse;
 Response.prototype = BaseResponse.prototype;
+Object.defineProperty(Response, "name", { value: "Response" });
 Object.defineProperty(Response, "length", { value: 0 });
-Object.defineProperty(BaseResponse.prototype, "constructor", { value: Response, writable: true, configurable: true, enumerable: false });
+Object.defineProperty(BaseResponse.prototype, "constructor", {
+  value: Response,
+  writable: true,
+  configurable: true,
+  enumerable: false,
+});
 for (const name of ["json", "error"]) {
-  Object.defineProperty(Response, name, { value: BaseResponse[name], writable: true, enumerable: true, configurable: true });
+  Object.defineProperty(Response, name, {
+    value: BaseResponse[name],
+    writable: true,
+    enumerable: true,
+    configurable: true,
+  });
 }
 Object.defineProperty(Response, "redirect", {
   value: function redirect(/** @type {any} */ location, status = 302) {
@@ -244,7 +342,8 @@ Object.defineProperty(Response, "redirect", {
     } catch {
       throw new TypeError(`Unable to parse URL: ${location}`);
     }
-    if (![301, 302, 303, 307, 308].includes(Number(status))) throw new RangeError(`${status} is not a redirect status code.`);
+    if (![301, 302, 303, 307, 308].includes(Number(status)))
+      throw new RangeError(`${status} is not a redirect status code.`);
     return BaseResponse.redirect(location, status);
   },
   writable: true,
@@ -287,7 +386,8 @@ Object.defineProperties(BaseResponse.prototype, {
   },
   clone: {
     value: function clone() {
-      if (getInnerResponse(this).webSocket) throw new TypeError("Cannot clone a response to a WebSocket handshake.");
+      if (getInnerResponse(this).webSocket)
+        throw new TypeError("Cannot clone a response to a WebSocket handshake.");
       const copy = responseClone.call(this);
       const inner = getInnerResponse(copy);
       inner.cf = getInnerResponse(this).cf;
@@ -328,7 +428,13 @@ export { Headers, headersFromHeaderList };
 
 /** @param {WireRequest} wire */
 export function requestFromHost(wire) {
-  const inner = newInnerRequest(wire.method, wire.url, () => toPairs(wire.headers), bodyFromHost(wire.bytes, wire.rid, wire.length), false);
+  const inner = newInnerRequest(
+    wire.method,
+    wire.url,
+    () => toPairs(wire.headers),
+    bodyFromHost(wire.bytes, wire.rid, wire.length),
+    false,
+  );
   // An incoming request is handed on as it came: redirects are the caller's business.
   inner.redirectMode = "manual";
   inner.cf = wire.cf === null ? undefined : wire.cf;
@@ -402,7 +508,8 @@ export function responseToHost(response) {
     throw new TypeError("Incorrect type for Promise: the Promise did not resolve to 'Response'.");
   }
   const inner = toInnerResponse(response);
-  if (inner.type === "error") throw new TypeError("Return value from serve handler must not be an error response.");
+  if (inner.type === "error")
+    throw new TypeError("Return value from serve handler must not be an error response.");
   const socket = inner.webSocket ? socketToHost(inner.webSocket) : 0;
   return {
     status: inner.status,

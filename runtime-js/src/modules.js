@@ -19,7 +19,7 @@ export function data(specifier) {
 
 /** @param {string} specifier */
 export function wasm(specifier) {
-  return new WebAssembly.Module(op_module_bytes(specifier));
+  return new /** @type {any} */ (WebAssembly).Module(op_module_bytes(specifier));
 }
 
 /** CommonJS modules by specifier; present as soon as their evaluation starts. */
@@ -36,7 +36,9 @@ export function cjs(specifier) {
   required.set(specifier, module);
   try {
     const evaluate = op_module_compile(specifier);
-    evaluate.call(module.exports, module, module.exports, (/** @type {string} */ name) => require(specifier, String(name)));
+    evaluate.call(module.exports, module, module.exports, (/** @type {string} */ name) =>
+      require(specifier, String(name)),
+    );
   } catch (error) {
     required.delete(specifier);
     throw error;
@@ -45,7 +47,14 @@ export function cjs(specifier) {
 }
 
 /** Readers of the kinds of modules, in the order of the host's numbers. */
-const READERS = [null, cjs, wasm, text, data, (/** @type {string} */ specifier) => JSON.parse(text(specifier))];
+const READERS = [
+  null,
+  cjs,
+  wasm,
+  text,
+  data,
+  (/** @type {string} */ specifier) => JSON.parse(text(specifier)),
+];
 
 /** @param {string} from @param {string} name */
 function require(from, name) {

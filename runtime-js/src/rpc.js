@@ -14,7 +14,21 @@ const { DOMException } = domException;
 /** @typedef {import("./calls.js").Target} Target */
 
 /** Names that entrypoints use for events, so that they cannot be called. */
-const RESERVED = new Set(["fetch", "connect", "alarm", "webSocketMessage", "webSocketClose", "webSocketError", "scheduled", "queue", "tail", "tailStream", "trace", "email", "test"]);
+const RESERVED = new Set([
+  "fetch",
+  "connect",
+  "alarm",
+  "webSocketMessage",
+  "webSocketClose",
+  "webSocketError",
+  "scheduled",
+  "queue",
+  "tail",
+  "tailStream",
+  "trace",
+  "email",
+  "test",
+]);
 /** Names that never travel. */
 const UNFORWARDED = new Set(["dup", "constructor"]);
 
@@ -45,7 +59,8 @@ function cloneError(what) {
  * @param {Set<unknown>} seen
  */
 function checkCloneable(value, seen) {
-  if (typeof value === "function") throw cloneError("Functions cannot be sent over RPC by this version of celld.");
+  if (typeof value === "function")
+    throw cloneError("Functions cannot be sent over RPC by this version of celld.");
   if (typeof value === "symbol") throw cloneError("Symbols cannot be sent over RPC.");
   if (typeof value !== "object" || value === null || seen.has(value)) return;
   seen.add(value);
@@ -53,7 +68,10 @@ function checkCloneable(value, seen) {
   if (ArrayBuffer.isView(value) || core.isNativeError(value)) return;
   if (!PLAIN_PROTOTYPES.has(prototype)) {
     const name = prototype?.constructor?.name ?? "Object";
-    const kind = value instanceof RpcTarget || isStub(value) || SPECIAL.some((type) => value instanceof type) ? "cannot be sent over RPC by this version of celld" : "does not support serialization";
+    const kind =
+      value instanceof RpcTarget || isStub(value) || SPECIAL.some((type) => value instanceof type)
+        ? "cannot be sent over RPC by this version of celld"
+        : "does not support serialization";
     throw cloneError(`Could not serialize object of type "${name}". This type ${kind}.`);
   }
   if (value instanceof Map) {
@@ -81,7 +99,9 @@ export function serializeForRpc(value) {
     throw cloneError(message);
   });
   if (bytes.byteLength > MESSAGE_MAX_BYTES) {
-    throw cloneError(`Serialized RPC arguments or return values are limited to 32MiB, but the size of this value was: ${bytes.byteLength} bytes.`);
+    throw cloneError(
+      `Serialized RPC arguments or return values are limited to 32MiB, but the size of this value was: ${bytes.byteLength} bytes.`,
+    );
   }
   return bytes;
 }
@@ -130,7 +150,8 @@ function pipelined(promise) {
 
 /** @param {any} value @param {string} key */
 function member_(value, key) {
-  if (typeof value !== "object" || value === null) throw new TypeError("Can't pipeline on RPC that did not return an object.");
+  if (typeof value !== "object" || value === null)
+    throw new TypeError("Can't pipeline on RPC that did not return an object.");
   const member = value[key];
   return typeof member === "function" ? member.bind(value) : member;
 }
@@ -145,7 +166,8 @@ function property(target, path) {
   return new Proxy(function () {}, {
     get(_target, key) {
       if (key === "then") {
-        return (/** @type {any} */ resolve, /** @type {any} */ reject) => target.call(path, null).then(deserializeFromRpc).then(resolve, reject);
+        return (/** @type {any} */ resolve, /** @type {any} */ reject) =>
+          target.call(path, null).then(deserializeFromRpc).then(resolve, reject);
       }
       if (key === "catch" || key === "finally" || typeof key === "symbol") return undefined;
       if (key === "call" || key === "apply" || key === "bind") return Reflect.get(Function.prototype, key);
@@ -223,7 +245,19 @@ function cellStub(namespace, id) {
   return remote(new DurableObject(target, id), target);
 }
 
-const LOCATION_HINTS = new Set(["wnam", "enam", "sam", "weur", "eeur", "apac", "apac-ne", "apac-se", "oc", "afr", "me"]);
+const LOCATION_HINTS = new Set([
+  "wnam",
+  "enam",
+  "sam",
+  "weur",
+  "eeur",
+  "apac",
+  "apac-ne",
+  "apac-se",
+  "oc",
+  "afr",
+  "me",
+]);
 
 export class DurableObjectNamespace {
   #index;
@@ -242,7 +276,10 @@ export class DurableObjectNamespace {
 
   /** @param {string} name */
   idFromName(name) {
-    if (arguments.length === 0) throw new TypeError("Failed to execute 'idFromName' on 'DurableObjectNamespace': parameter 1 is not of type 'string'.");
+    if (arguments.length === 0)
+      throw new TypeError(
+        "Failed to execute 'idFromName' on 'DurableObjectNamespace': parameter 1 is not of type 'string'.",
+      );
     name = String(name);
     return makeId(op_id_from_name(this.#index, name), core.byteLength(name) <= 1024 ? name : undefined);
   }
@@ -256,7 +293,9 @@ export class DurableObjectNamespace {
   get(id, options) {
     forbidAtGlobalScope();
     if (!(id instanceof DurableObjectId)) {
-      throw new TypeError("Failed to execute 'get' on 'DurableObjectNamespace': parameter 1 is not of type 'DurableObjectId'.");
+      throw new TypeError(
+        "Failed to execute 'get' on 'DurableObjectNamespace': parameter 1 is not of type 'DurableObjectId'.",
+      );
     }
     op_id_check(this.#index, id.toString());
     const hint = options?.locationHint;
@@ -300,7 +339,11 @@ function classMember(target, name, top) {
     throw new TypeError(`'${name}' is a reserved method and cannot be called over RPC.`);
   }
   if (Object.hasOwn(target, name)) throw missing(name);
-  for (let prototype = Object.getPrototypeOf(target); prototype !== null && prototype !== Object.prototype; prototype = Object.getPrototypeOf(prototype)) {
+  for (
+    let prototype = Object.getPrototypeOf(target);
+    prototype !== null && prototype !== Object.prototype;
+    prototype = Object.getPrototypeOf(prototype)
+  ) {
     if (Object.hasOwn(prototype, name)) return target[name];
   }
   throw missing(name);
@@ -335,7 +378,10 @@ export async function receive(receiver, path, args, extra = null) {
     if (i + 1 < path.length || args === null) value = await value;
   }
   if (args === null) {
-    if (typeof value === "function") throw cloneError(`"${path.join(".")}" is a method; reading methods over RPC without calling them is not supported by this version of celld.`);
+    if (typeof value === "function")
+      throw cloneError(
+        `"${path.join(".")}" is a method; reading methods over RPC without calling them is not supported by this version of celld.`,
+      );
     return serializeForRpc(value);
   }
   if (typeof value !== "function") throw new TypeError(`"${path[path.length - 1]}" is not a function.`);

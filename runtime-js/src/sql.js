@@ -19,7 +19,9 @@ function checkBinding(value) {
   return String(value);
 }
 
-const open = new FinalizationRegistry((/** @type {{ slot: number, id: number }} */ held) => op_sql_close(held.slot, held.id));
+const open = new FinalizationRegistry((/** @type {{ slot: number, id: number }} */ held) =>
+  op_sql_close(held.slot, held.id),
+);
 
 /** A live cursor: rows are fetched as they are asked for. */
 export class SqlStorageCursor {
@@ -92,14 +94,16 @@ export class SqlStorageCursor {
 
   toArray() {
     const rows = [];
-    for (let row = this.#nextObject(BATCH_ROWS); row !== null; row = this.#nextObject(BATCH_ROWS)) rows.push(row);
+    for (let row = this.#nextObject(BATCH_ROWS); row !== null; row = this.#nextObject(BATCH_ROWS))
+      rows.push(row);
     return rows;
   }
 
   one() {
     const row = this.#nextObject();
     if (row === null) throw new Error("Expected exactly one result from SQL query, but got no results.");
-    if (this.#fetch()) throw new Error("Expected exactly one result from SQL query, but got multiple results.");
+    if (this.#fetch())
+      throw new Error("Expected exactly one result from SQL query, but got multiple results.");
     return row;
   }
 
@@ -161,7 +165,9 @@ export class SqlStorage {
   #check() {
     this.#cell.check();
     if (!this.#enabled) {
-      throw new Error("SQL is not enabled for this Durable Object class. To enable it, change `new_classes` to `new_sqlite_classes` within the \"migrations\" field in your Wrangler configuration.");
+      throw new Error(
+        'SQL is not enabled for this Durable Object class. To enable it, change `new_classes` to `new_sqlite_classes` within the "migrations" field in your Wrangler configuration.',
+      );
     }
   }
 
@@ -179,7 +185,11 @@ export class SqlStorage {
    */
   exec(query, ...bindings) {
     this.#check();
-    const [id, columns, rows, read, written] = op_sql_exec(this.#cell.slot, String(query), bindings.map(checkBinding));
+    const [id, columns, rows, read, written] = op_sql_exec(
+      this.#cell.slot,
+      String(query),
+      bindings.map(checkBinding),
+    );
     return new SqlStorageCursor(this.#cell, id, columns, rows, [read, written]);
   }
 

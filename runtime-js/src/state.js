@@ -1,7 +1,14 @@
 // `ctx` of a Durable Object.
 // @ts-check
 
-import { op_auto_response_get, op_auto_response_set, op_auto_response_time, op_cell_sockets, op_event_timeout_get, op_event_timeout_set } from "ext:core/ops";
+import {
+  op_auto_response_get,
+  op_auto_response_set,
+  op_auto_response_time,
+  op_cell_sockets,
+  op_event_timeout_get,
+  op_event_timeout_set,
+} from "ext:core/ops";
 import { currentEvent } from "./context.js";
 import { logException } from "./console.js";
 import { DurableObjectStorage } from "./storage.js";
@@ -19,7 +26,8 @@ export class WebSocketRequestResponsePair {
 
   /** @param {string} request @param {string} response */
   constructor(request, response) {
-    if (arguments.length < 2) throw new TypeError("Failed to construct 'WebSocketRequestResponsePair': 2 arguments required.");
+    if (arguments.length < 2)
+      throw new TypeError("Failed to construct 'WebSocketRequestResponsePair': 2 arguments required.");
     this.#request = String(request);
     this.#response = String(response);
   }
@@ -83,7 +91,9 @@ export class DurableObjectState {
 
   /** @param {any} [reason] */
   abort(reason) {
-    const error = new Error(reason === undefined ? "Application called abort() to reset Durable Object." : String(reason));
+    const error = new Error(
+      reason === undefined ? "Application called abort() to reset Durable Object." : String(reason),
+    );
     this.#cell.break(error);
     throw error;
   }
@@ -94,7 +104,10 @@ export class DurableObjectState {
    */
   acceptWebSocket(socket, tags = []) {
     this.#cell.check();
-    if (!(socket instanceof WebSocket)) throw new TypeError("Failed to execute 'acceptWebSocket' on 'DurableObjectState': parameter 1 is not of type 'WebSocket'.");
+    if (!(socket instanceof WebSocket))
+      throw new TypeError(
+        "Failed to execute 'acceptWebSocket' on 'DurableObjectState': parameter 1 is not of type 'WebSocket'.",
+      );
     const list = [...new Set(Array.from(tags, String))];
     if (list.length > 10) throw new Error("a Hibernatable WebSocket cannot have more than 10 tags");
     for (const tag of list) {
@@ -125,8 +138,14 @@ export class DurableObjectState {
       op_auto_response_set(this.#cell.slot, null, null);
       return;
     }
-    for (const [what, text] of [["Request", pair.request], ["Response", pair.response]]) {
-      if (text.length > 2048) throw new RangeError(`${what} cannot be larger than 2048 bytes. A ${what.toLowerCase()} of size ${text.length} was provided.`);
+    for (const [what, text] of [
+      ["Request", pair.request],
+      ["Response", pair.response],
+    ]) {
+      if (text.length > 2048)
+        throw new RangeError(
+          `${what} cannot be larger than 2048 bytes. A ${what.toLowerCase()} of size ${text.length} was provided.`,
+        );
     }
     op_auto_response_set(this.#cell.slot, pair.request, pair.response);
   }
@@ -146,7 +165,8 @@ export class DurableObjectState {
   /** @param {number} [timeout] */
   setHibernatableWebSocketEventTimeout(timeout) {
     const ms = timeout === undefined || timeout === null ? 0 : Number(timeout);
-    if (!(ms >= 0) || ms > EVENT_TIMEOUT_MAX_MS) throw new RangeError(`Event timeout must be between 0 and ${EVENT_TIMEOUT_MAX_MS} ms.`);
+    if (!(ms >= 0) || ms > EVENT_TIMEOUT_MAX_MS)
+      throw new RangeError(`Event timeout must be between 0 and ${EVENT_TIMEOUT_MAX_MS} ms.`);
     op_event_timeout_set(this.#cell.slot, ms);
   }
 

@@ -47,7 +47,14 @@ function listOptions(options) {
   if (limit !== undefined && !(Number(limit) > 0)) throw new TypeError("List limit must be positive.");
   /** @param {unknown} value */
   const text = (value) => (value === undefined || value === null ? null : String(value));
-  return /** @type {const} */ ([text(start), text(startAfter), text(end), text(prefix), reverse === true, limit === undefined ? 0 : Math.min(Number(limit), 0xffffffff)]);
+  return /** @type {const} */ ([
+    text(start),
+    text(startAfter),
+    text(end),
+    text(prefix),
+    reverse === true,
+    limit === undefined ? 0 : Math.min(Number(limit), 0xffffffff),
+  ]);
 }
 
 /** Synchronous operations on one cell's store; both APIs stand on them. */
@@ -171,7 +178,9 @@ class Operations {
     if (!(at > 0)) throw new TypeError("setAlarm() cannot be called with an alarm time <= 0");
     const { instance } = this.#store.cell;
     if (instance !== null && typeof instance.alarm !== "function") {
-      throw new TypeError("Your Durable Object class must have an alarm() handler in order to call setAlarm()");
+      throw new TypeError(
+        "Your Durable Object class must have an alarm() handler in order to call setAlarm()",
+      );
     }
     op_alarm_set(this.#store.cell.slot, Math.max(Math.trunc(at), Date.now()));
   }
@@ -191,14 +200,20 @@ export class DurableObjectTransaction extends Operations {
   /** @param {Store} store @param {{ open: boolean, rolledBack: boolean, undo: () => void }} state */
   constructor(store, state) {
     super(store, (operation) => {
-      if (!state.open) throw new Error(`Cannot call ${operation}() on transaction that has already committed: did you move \`txn\` outside of the closure?`);
+      if (!state.open)
+        throw new Error(
+          `Cannot call ${operation}() on transaction that has already committed: did you move \`txn\` outside of the closure?`,
+        );
       if (state.rolledBack) throw new Error(`Cannot ${operation}() on rolled back transaction`);
     });
     this.#state = state;
   }
 
   rollback() {
-    if (!this.#state.open) throw new Error("Cannot call rollback() on transaction that has already committed: did you move `txn` outside of the closure?");
+    if (!this.#state.open)
+      throw new Error(
+        "Cannot call rollback() on transaction that has already committed: did you move `txn` outside of the closure?",
+      );
     if (this.#state.rolledBack) return;
     this.#state.rolledBack = true;
     this.#state.undo();
@@ -252,7 +267,10 @@ class SyncKvStorage {
     const isCurrent = () => mine === this.#listing;
     return (function* () {
       for (const entry of entries) {
-        if (!isCurrent()) throw new Error("kv.list() iterator was invalidated because a new call to kv.list() was started. Only one kv.list() iterator can exist at a time.");
+        if (!isCurrent())
+          throw new Error(
+            "kv.list() iterator was invalidated because a new call to kv.list() was started. Only one kv.list() iterator can exist at a time.",
+          );
         yield entry;
       }
     })();
@@ -321,7 +339,8 @@ export class DurableObjectStorage extends Operations {
   transactionSync(closure) {
     const { cell } = this.#store;
     cell.check();
-    if (!this.#sqlite) throw new Error("transactionSync() is only available in SQLite-backed Durable Objects.");
+    if (!this.#sqlite)
+      throw new Error("transactionSync() is only available in SQLite-backed Durable Objects.");
     const depth = op_storage_nest(cell.slot);
     let value;
     try {
@@ -357,7 +376,8 @@ function byUtf8(a, b) {
   const left = Array.from(a);
   const right = Array.from(b);
   for (let i = 0; i < left.length && i < right.length; i++) {
-    const difference = /** @type {number} */ (left[i].codePointAt(0)) - /** @type {number} */ (right[i].codePointAt(0));
+    const difference =
+      /** @type {number} */ (left[i].codePointAt(0)) - /** @type {number} */ (right[i].codePointAt(0));
     if (difference !== 0) return difference;
   }
   return left.length - right.length;

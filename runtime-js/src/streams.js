@@ -109,7 +109,8 @@ export class FixedLengthStream extends TransformStream {
   constructor(expected) {
     super();
     const total = Number(expected);
-    if (!Number.isSafeInteger(total) || total < 0) throw new TypeError("FixedLengthStream requires an integer expected length less than 2^53.");
+    if (!Number.isSafeInteger(total) || total < 0)
+      throw new TypeError("FixedLengthStream requires an integer expected length less than 2^53.");
     let seen = 0;
     this.#pipe = bytePipe(
       (length) => {
@@ -117,7 +118,8 @@ export class FixedLengthStream extends TransformStream {
         if (seen > total) throw new TypeError("Attempt to write too many bytes through a FixedLengthStream.");
       },
       () => {
-        if (seen < total) throw new TypeError("FixedLengthStream did not see all expected bytes before close().");
+        if (seen < total)
+          throw new TypeError("FixedLengthStream did not see all expected bytes before close().");
       },
     );
     fixedLength.set(this.#pipe.readable, total);

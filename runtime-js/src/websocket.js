@@ -79,8 +79,12 @@ export class WebSocket extends EventTarget {
       return;
     }
     const parsed = parseSocketUrl(address);
-    const offered = protocols === undefined ? [] : typeof protocols === "string" ? [protocols] : [...protocols].map(String);
-    if (new Set(offered).size !== offered.length || offered.some((name) => !/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(name))) {
+    const offered =
+      protocols === undefined ? [] : typeof protocols === "string" ? [protocols] : [...protocols].map(String);
+    if (
+      new Set(offered).size !== offered.length ||
+      offered.some((name) => !/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(name))
+    ) {
       throw new SyntaxError("The protocols array must not contain duplicates or invalid tokens.");
     }
     this.#url = parsed.href;
@@ -129,8 +133,10 @@ export class WebSocket extends EventTarget {
 
   /** @param {{ allowHalfOpen?: boolean }} [_options] */
   accept(_options) {
-    if (this.#use === HIBERNATABLE) throw new TypeError("Can't accept() WebSocket after enabling hibernation.");
-    if (this.#use === HANDED_OVER) throw new TypeError("Can't accept() this WebSocket because it was already used in a response.");
+    if (this.#use === HIBERNATABLE)
+      throw new TypeError("Can't accept() WebSocket after enabling hibernation.");
+    if (this.#use === HANDED_OVER)
+      throw new TypeError("Can't accept() this WebSocket because it was already used in a response.");
     if (this.#use === ACCEPTED) return;
     this.#use = ACCEPTED;
     currentEvent()?.cell?.accepted.add(this.#rid);
@@ -139,13 +145,18 @@ export class WebSocket extends EventTarget {
 
   /** @param {any} data */
   send(data) {
-    if (this.#use === FRESH) throw new TypeError("You must call one of accept() or state.acceptWebSocket() on this WebSocket before sending messages.");
-    if (this.#use === HANDED_OVER) throw new TypeError("Can't call send() on a WebSocket that was already used in a response.");
+    if (this.#use === FRESH)
+      throw new TypeError(
+        "You must call one of accept() or state.acceptWebSocket() on this WebSocket before sending messages.",
+      );
+    if (this.#use === HANDED_OVER)
+      throw new TypeError("Can't call send() on a WebSocket that was already used in a response.");
     if (this.#sentClose) throw new TypeError("Can't call WebSocket send() after close().");
     if (this.#state === CLOSED) return;
     let payload;
     if (data instanceof ArrayBuffer) payload = new Uint8Array(data);
-    else if (ArrayBuffer.isView(data)) payload = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    else if (ArrayBuffer.isView(data))
+      payload = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
     else payload = String(data);
     if (this.#state === CONNECTING) {
       this.#early.push(payload);
@@ -174,7 +185,10 @@ export class WebSocket extends EventTarget {
     }
     if (reason !== undefined) reason = String(reason);
     checkReason(reason);
-    if (this.#use === FRESH) throw new TypeError("You must call one of accept() or state.acceptWebSocket() on this WebSocket before sending messages.");
+    if (this.#use === FRESH)
+      throw new TypeError(
+        "You must call one of accept() or state.acceptWebSocket() on this WebSocket before sending messages.",
+      );
     if (this.#sentClose || this.#state === CLOSED) return;
     this.#sentClose = true;
     this.#state = this.#gotClose ? CLOSED : CLOSING;
@@ -183,10 +197,13 @@ export class WebSocket extends EventTarget {
 
   /** @param {any} value */
   serializeAttachment(value) {
-    if (arguments.length === 0) throw new TypeError("Failed to execute 'serializeAttachment' on 'WebSocket': parameter 1 is required.");
+    if (arguments.length === 0)
+      throw new TypeError("Failed to execute 'serializeAttachment' on 'WebSocket': parameter 1 is required.");
     const bytes = core.serialize(value, { forStorage: true });
     if (bytes.byteLength > 16384) {
-      throw new Error(`A WebSocket 'attachment' cannot be larger than 16384 bytes.'attachment' was ${bytes.byteLength} bytes.`);
+      throw new Error(
+        `A WebSocket 'attachment' cannot be larger than 16384 bytes.'attachment' was ${bytes.byteLength} bytes.`,
+      );
     }
     op_socket_attach(this.#rid, bytes);
   }
@@ -216,14 +233,28 @@ export class WebSocket extends EventTarget {
     try {
       if (message === null) {
         this.#state = CLOSED;
-        if (!this.#gotClose) this.dispatchEvent(new CloseEvent("close", { code: 1006, reason: "WebSocket disconnected without sending Close frame.", wasClean: false }));
+        if (!this.#gotClose)
+          this.dispatchEvent(
+            new CloseEvent("close", {
+              code: 1006,
+              reason: "WebSocket disconnected without sending Close frame.",
+              wasClean: false,
+            }),
+          );
       } else if (typeof message === "object" && "code" in message) {
         this.#gotClose = true;
         this.#state = this.#sentClose ? CLOSED : CLOSING;
         if (!this.#sentClose) this.#replyToClose(message);
-        this.dispatchEvent(new CloseEvent("close", { code: message.code, reason: message.reason, wasClean: true }));
+        this.dispatchEvent(
+          new CloseEvent("close", { code: message.code, reason: message.reason, wasClean: true }),
+        );
       } else {
-        const data = typeof message === "string" ? message : this.#binaryType === "blob" ? new Blob([message]) : message.buffer;
+        const data =
+          typeof message === "string"
+            ? message
+            : this.#binaryType === "blob"
+              ? new Blob([message])
+              : message.buffer;
         this.dispatchEvent(new MessageEvent("message", { data }));
       }
     } catch (error) {
@@ -245,14 +276,22 @@ export class WebSocket extends EventTarget {
     return {
       rid: this.#rid,
       handOver: () => {
-        if (this.#use !== FRESH) throw new TypeError("Can't return WebSocket in a Response after calling accept().");
+        if (this.#use !== FRESH)
+          throw new TypeError("Can't return WebSocket in a Response after calling accept().");
         this.#use = HANDED_OVER;
         return this.#rid;
       },
       hibernate: () => {
-        if (this.#use === ACCEPTED) throw new Error("Cannot call `acceptWebSocket()` if the WebSocket was already accepted via `accept()`");
-        if (this.#use === HIBERNATABLE) throw new Error("Tried to call `acceptWebSocket()` on a WebSocket that was already accepted.");
-        if (this.#use === HANDED_OVER) throw new Error("Tried to call `acceptWebSocket()` on a WebSocket that was already used in a response.");
+        if (this.#use === ACCEPTED)
+          throw new Error(
+            "Cannot call `acceptWebSocket()` if the WebSocket was already accepted via `accept()`",
+          );
+        if (this.#use === HIBERNATABLE)
+          throw new Error("Tried to call `acceptWebSocket()` on a WebSocket that was already accepted.");
+        if (this.#use === HANDED_OVER)
+          throw new Error(
+            "Tried to call `acceptWebSocket()` on a WebSocket that was already used in a response.",
+          );
         this.#use = HIBERNATABLE;
         this.#binaryType = "arraybuffer";
         return this.#rid;
@@ -261,7 +300,10 @@ export class WebSocket extends EventTarget {
         this.#use = HIBERNATABLE;
         this.#state = state;
       },
-      closedByPeer: (/** @type {boolean} */ clean, /** @type {{ code: number, reason: string } | null} */ reply) => {
+      closedByPeer: (
+        /** @type {boolean} */ clean,
+        /** @type {{ code: number, reason: string } | null} */ reply,
+      ) => {
         this.#gotClose = true;
         if (!clean) this.#state = CLOSED;
         else if (this.#sentClose) this.#state = CLOSED;
@@ -273,7 +315,16 @@ export class WebSocket extends EventTarget {
 /** @typedef {import("./context.js").EventContext} EventContext */
 
 for (const name of ["open", "message", "close", "error"]) defineEventHandler(WebSocket.prototype, name);
-for (const [name, value] of Object.entries({ CONNECTING, OPEN, CLOSING, CLOSED, READY_STATE_CONNECTING: CONNECTING, READY_STATE_OPEN: OPEN, READY_STATE_CLOSING: CLOSING, READY_STATE_CLOSED: CLOSED })) {
+for (const [name, value] of Object.entries({
+  CONNECTING,
+  OPEN,
+  CLOSING,
+  CLOSED,
+  READY_STATE_CONNECTING: CONNECTING,
+  READY_STATE_OPEN: OPEN,
+  READY_STATE_CLOSING: CLOSING,
+  READY_STATE_CLOSED: CLOSED,
+})) {
   Object.defineProperty(WebSocket.prototype, name, { value, enumerable: true });
 }
 Object.defineProperty(WebSocket, "length", { value: 1 });
@@ -346,7 +397,8 @@ function parseSocketUrl(address) {
   }
   if (parsed.protocol === "http:") parsed.protocol = "ws:";
   if (parsed.protocol === "https:") parsed.protocol = "wss:";
-  if (parsed.protocol !== "ws:" && parsed.protocol !== "wss:") throw new SyntaxError("WebSocket Constructor: The url scheme must be ws, wss, http or https.");
+  if (parsed.protocol !== "ws:" && parsed.protocol !== "wss:")
+    throw new SyntaxError("WebSocket Constructor: The url scheme must be ws, wss, http or https.");
   if (parsed.hash !== "") throw new SyntaxError("WebSocket Constructor: The url fragment must be empty.");
   return parsed;
 }

@@ -1,7 +1,13 @@
 // The module `cloudflare:workers`.
 // @ts-check
 
-import { entrypointBase, env as currentEnv, exportsOf, waitUntil as keepAlive, withEnvironment } from "./entry.js";
+import {
+  entrypointBase,
+  env as currentEnv,
+  exportsOf,
+  waitUntil as keepAlive,
+  withEnvironment,
+} from "./entry.js";
 import { RpcTarget } from "./rpc.js";
 
 export { RpcTarget };
@@ -26,7 +32,13 @@ export const env = new Proxy(
 );
 
 /** Live view of the Worker's own entrypoints. */
-export const exports = new Proxy({}, { get: (_target, key) => Reflect.get(exportsOf(), key), has: (_target, key) => Reflect.has(exportsOf(), key) });
+export const exports = new Proxy(
+  {},
+  {
+    get: (_target, key) => Reflect.get(exportsOf(), key),
+    has: (_target, key) => Reflect.has(exportsOf(), key),
+  },
+);
 
 /** @param {Promise<unknown>} promise */
 export function waitUntil(promise) {

@@ -353,7 +353,12 @@ pub trait World: Send + Sync + 'static {
 
     /// Pumps a hibernatable socket's incoming messages to its cell from here on
     /// (see [`crate::socket_pump`]).
-    fn adopt_socket(&self, cell: &CellId, socket: Arc<CellSocket>, incoming: tokio::sync::mpsc::Receiver<SocketMessage>);
+    fn adopt_socket(
+        &self,
+        cell: &CellId,
+        socket: Arc<CellSocket>,
+        incoming: tokio::sync::mpsc::Receiver<SocketMessage>,
+    );
 
     /// Takes a console line.
     fn console(&self, line: ConsoleLine);

@@ -6,17 +6,49 @@ use crate::api::WorkerCode;
 ///
 /// `Cloudflare.compatibilityFlags` lists these and whatever the Worker enables by name.
 const FLAGS: &[(&str, &str, &str)] = &[
-    ("2021-11-03", "formdata_parser_supports_files", "formdata_parser_converts_files_to_strings"),
+    (
+        "2021-11-03",
+        "formdata_parser_supports_files",
+        "formdata_parser_converts_files_to_strings",
+    ),
     ("2022-03-21", "global_navigator", "no_global_navigator"),
-    ("2022-11-30", "streams_enable_constructors", "streams_disable_constructors"),
-    ("2022-11-30", "transformstream_enable_standard_constructor", "transformstream_disable_standard_constructor"),
-    ("2023-03-01", "http_headers_getsetcookie", "no_http_headers_getsetcookie"),
+    (
+        "2022-11-30",
+        "streams_enable_constructors",
+        "streams_disable_constructors",
+    ),
+    (
+        "2022-11-30",
+        "transformstream_enable_standard_constructor",
+        "transformstream_disable_standard_constructor",
+    ),
+    (
+        "2023-03-01",
+        "http_headers_getsetcookie",
+        "no_http_headers_getsetcookie",
+    ),
     ("2024-04-03", "rpc", "no_rpc"),
     ("2025-11-17", "enable_ctx_exports", "disable_ctx_exports"),
-    ("2026-02-24", "delete_all_deletes_alarm", "delete_all_preserves_alarm"),
-    ("2026-03-17", "websocket_standard_binary_type", "no_websocket_standard_binary_type"),
-    ("2026-04-07", "web_socket_auto_reply_to_close", "web_socket_manual_reply_to_close"),
-    ("2026-04-21", "enhanced_error_serialization", "legacy_error_serialization"),
+    (
+        "2026-02-24",
+        "delete_all_deletes_alarm",
+        "delete_all_preserves_alarm",
+    ),
+    (
+        "2026-03-17",
+        "websocket_standard_binary_type",
+        "no_websocket_standard_binary_type",
+    ),
+    (
+        "2026-04-07",
+        "web_socket_auto_reply_to_close",
+        "web_socket_manual_reply_to_close",
+    ),
+    (
+        "2026-04-21",
+        "enhanced_error_serialization",
+        "legacy_error_serialization",
+    ),
 ];
 
 /// Names of the flags in force.

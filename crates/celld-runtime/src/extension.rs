@@ -73,9 +73,26 @@ deno_core::extension!(
 
 /// Modules of the API layer, in no particular order; `entry.js` imports nearly all.
 const API_MODULES: &[&str] = &[
-    "bodies", "calls", "cell", "console", "context", "public", "entry", "errors", "globals", "http", "ids",
-    "modules", "rpc", "sql", "state", "storage", "streams", "web",
-    "websocket", "workers",
+    "bodies",
+    "calls",
+    "cell",
+    "console",
+    "context",
+    "public",
+    "entry",
+    "errors",
+    "globals",
+    "http",
+    "ids",
+    "modules",
+    "rpc",
+    "sql",
+    "state",
+    "storage",
+    "streams",
+    "web",
+    "websocket",
+    "workers",
 ];
 
 /// The API layer could not be made into a snapshot.

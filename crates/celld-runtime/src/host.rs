@@ -23,7 +23,10 @@ impl HostHandle {
         self.id
     }
 
-    #[expect(clippy::result_large_err, reason = "a refused message goes back to its sender whole")]
+    #[expect(
+        clippy::result_large_err,
+        reason = "a refused message goes back to its sender whole"
+    )]
     /// Puts a message into the host's mailbox; gives it back when the host has ended.
     pub fn send(&self, message: HostMessage) -> Result<(), HostMessage> {
         self.sender.send(message).map_err(|refused| refused.0)
@@ -48,9 +51,14 @@ pub fn start_host(config: HostConfig, ready: OnReady) -> HostHandle {
         .name(format!("celld-host-{id}"))
         .stack_size(STACK_BYTES)
         .spawn(move || {
-            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(config, mailbox, ready)));
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                run(config, mailbox, ready)
+            }));
             if outcome.is_err() {
-                world.host_lost(id, EventError::reset("An isolate host failed. Its objects were reset."));
+                world.host_lost(
+                    id,
+                    EventError::reset("An isolate host failed. Its objects were reset."),
+                );
             }
         });
     if let Err(error) = started {
@@ -60,11 +68,15 @@ pub fn start_host(config: HostConfig, ready: OnReady) -> HostHandle {
 }
 
 fn run(config: HostConfig, mailbox: mpsc::UnboundedReceiver<HostMessage>, ready: OnReady) {
-    let local = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let local = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
     let runtime = match local {
         Ok(runtime) => runtime,
         Err(error) => {
-            ready(Err(EventError::new(format!("cannot start an isolate: {error}"))));
+            ready(Err(EventError::new(format!(
+                "cannot start an isolate: {error}"
+            ))));
             return;
         }
     };

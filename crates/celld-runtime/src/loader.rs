@@ -53,7 +53,9 @@ impl WorkerLoader {
     }
 
     fn module(&self, address: &str) -> Option<&Module> {
-        self.by_address.get(address).map(|index| &self.code.modules[*index])
+        self.by_address
+            .get(address)
+            .map(|index| &self.code.modules[*index])
     }
 }
 
@@ -64,7 +66,9 @@ fn unknown_module(specifier: &str, referrer: &str) -> JsErrorBox {
     } else {
         "the bundle does not contain it"
     };
-    JsErrorBox::type_error(format!("No such module \"{specifier}\", imported from \"{referrer}\": {hint}."))
+    JsErrorBox::type_error(format!(
+        "No such module \"{specifier}\", imported from \"{referrer}\": {hint}."
+    ))
 }
 
 impl ModuleLoader for WorkerLoader {
@@ -77,7 +81,9 @@ impl ModuleLoader for WorkerLoader {
         if BUILT_IN.contains(&specifier) || (specifier == CONTENTS && referrer.starts_with(ROOT)) {
             return ModuleSpecifier::parse(specifier).map_err(JsErrorBox::from_err);
         }
-        let relative = specifier.starts_with("./") || specifier.starts_with("../") || specifier.starts_with('/');
+        let relative = specifier.starts_with("./")
+            || specifier.starts_with("../")
+            || specifier.starts_with('/');
         let address = if relative {
             ModuleSpecifier::parse(referrer).and_then(|base| base.join(specifier))
         } else if specifier.starts_with(ROOT) {
@@ -156,16 +162,29 @@ fn hash_of(source: &str) -> u64 {
 fn source_text(module: &Module) -> Result<String, JsErrorBox> {
     let utf8 = || {
         std::str::from_utf8(&module.source).map_err(|error| {
-            JsErrorBox::type_error(format!("module \"{}\" is not UTF-8: {error}", module.specifier))
+            JsErrorBox::type_error(format!(
+                "module \"{}\" is not UTF-8: {error}",
+                module.specifier
+            ))
         })
     };
     let name = serde_json::Value::from(module.specifier.as_str());
     Ok(match module.kind {
         ModuleKind::EsModule => utf8()?.to_owned(),
-        ModuleKind::CommonJs => format!("import {{ cjs }} from \"{CONTENTS}\"; export default cjs({name});"),
-        ModuleKind::CompiledWasm => format!("import {{ wasm }} from \"{CONTENTS}\"; export default wasm({name});"),
-        ModuleKind::Text => format!("import {{ text }} from \"{CONTENTS}\"; export default text({name});"),
-        ModuleKind::Data => format!("import {{ data }} from \"{CONTENTS}\"; export default data({name});"),
-        ModuleKind::Json => format!("import {{ text }} from \"{CONTENTS}\"; export default JSON.parse(text({name}));"),
+        ModuleKind::CommonJs => {
+            format!("import {{ cjs }} from \"{CONTENTS}\"; export default cjs({name});")
+        }
+        ModuleKind::CompiledWasm => {
+            format!("import {{ wasm }} from \"{CONTENTS}\"; export default wasm({name});")
+        }
+        ModuleKind::Text => {
+            format!("import {{ text }} from \"{CONTENTS}\"; export default text({name});")
+        }
+        ModuleKind::Data => {
+            format!("import {{ data }} from \"{CONTENTS}\"; export default data({name});")
+        }
+        ModuleKind::Json => format!(
+            "import {{ text }} from \"{CONTENTS}\"; export default JSON.parse(text({name}));"
+        ),
     })
 }

@@ -51,8 +51,14 @@ pub fn socket_pair() -> (SocketEnd, SocketEnd) {
     let (to_b, from_a) = mpsc::channel(SOCKET_CHANNEL_MESSAGES);
     let (to_a, from_b) = mpsc::channel(SOCKET_CHANNEL_MESSAGES);
     (
-        SocketEnd { outgoing: to_b, incoming: from_b },
-        SocketEnd { outgoing: to_a, incoming: from_a },
+        SocketEnd {
+            outgoing: to_b,
+            incoming: from_b,
+        },
+        SocketEnd {
+            outgoing: to_a,
+            incoming: from_a,
+        },
     )
 }
 
@@ -93,7 +99,10 @@ impl CellSockets {
     pub fn close_all(&self) {
         for socket in self.sockets.lock().drain(..) {
             socket.ready_state.store(CLOSED, Ordering::Relaxed);
-            let abrupt = CloseFrame { code: ABNORMAL, reason: String::new() };
+            let abrupt = CloseFrame {
+                code: ABNORMAL,
+                reason: String::new(),
+            };
             let _ = socket.outgoing.try_send(SocketMessage::Close(Some(abrupt)));
         }
     }

@@ -32,13 +32,25 @@ pub async fn pump(
             // The object was reset: its successor knows nothing of this socket.
             return;
         }
-        let ended = !matches!(message, Some(SocketMessage::Text(_) | SocketMessage::Binary(_)));
+        let ended = !matches!(
+            message,
+            Some(SocketMessage::Text(_) | SocketMessage::Binary(_))
+        );
         if ended {
             // A socket that is going is no longer listed, but its close event still names it.
             sockets.remove(socket.id);
-            socket.ready_state.store(if message.is_some() { 2 } else { 3 }, Ordering::Relaxed);
+            socket
+                .ready_state
+                .store(if message.is_some() { 2 } else { 3 }, Ordering::Relaxed);
         }
-        world.send_to_cell(&cell, None, CellEvent::SocketMessage { socket: socket.clone(), message });
+        world.send_to_cell(
+            &cell,
+            None,
+            CellEvent::SocketMessage {
+                socket: socket.clone(),
+                message,
+            },
+        );
         if ended {
             return;
         }
@@ -54,5 +66,7 @@ fn auto_response(sockets: &CellSockets, text: &str) -> Option<String> {
 fn now_ms() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        .map_or(0, |since| {
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        })
 }

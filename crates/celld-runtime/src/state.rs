@@ -229,10 +229,15 @@ impl HostState {
         }
         let world = self.config.world.clone();
         let Some(cell) = self.cell_of(slot) else {
-            output(Err(EventError::reset("The Durable Object instance that sent this has ended.")));
+            output(Err(EventError::reset(
+                "The Durable Object instance that sent this has ended.",
+            )));
             return;
         };
-        let dirty = cell.db.as_ref().is_some_and(|db| db.is_dirty() || db.depth() > 0);
+        let dirty = cell
+            .db
+            .as_ref()
+            .is_some_and(|db| db.is_dirty() || db.depth() > 0);
         if dirty || !cell.staged.is_empty() {
             cell.staged.push(output);
             self.touch(slot);
@@ -304,7 +309,9 @@ impl HostState {
 fn commit(cell: &mut Cell, world: &dyn crate::api::World) -> Result<(), EventError> {
     if let Some(db) = cell.db.as_mut().filter(|db| db.is_dirty()) {
         let committed = db.commit().map_err(|error| {
-            EventError::reset(format!("Durable Object reset because a commit failed: {error}"))
+            EventError::reset(format!(
+                "Durable Object reset because a commit failed: {error}"
+            ))
         })?;
         if let Some(committed) = committed {
             cell.last_lsn = world.append(Commit {

@@ -91,7 +91,10 @@ impl Watched {
     }
 
     fn cpu_time(&self) -> Option<Duration> {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         // SAFETY: `time` is a live variable. The clock of a thread that has ended gives an error.
         let known = unsafe { libc::clock_gettime(self.clock, &mut time) } == 0;
         known.then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
@@ -175,9 +178,14 @@ fn look(hosts: &[Arc<Watched>], stays: &mut Vec<(*const Watched, u64, Duration)>
         if crossing % 2 == 0 {
             continue;
         }
-        let Some(time) = host.cpu_time() else { continue };
+        let Some(time) = host.cpu_time() else {
+            continue;
+        };
         let key = Arc::as_ptr(host);
-        match stays.iter().find(|stay| stay.0 == key && stay.1 == crossing) {
+        match stays
+            .iter()
+            .find(|stay| stay.0 == key && stay.1 == crossing)
+        {
             Some(stay) if time.saturating_sub(stay.2) >= host.limit => {
                 host.end_execution();
                 // Ask again at the next look: SQL that was between two statements missed the call.

@@ -79,7 +79,10 @@ async fn a_body_streams_both_ways() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endless_loop_ends_alone() {
-    let limits = Limits { cpu_max: std::time::Duration::from_millis(200), ..Limits::default() };
+    let limits = Limits {
+        cpu_max: std::time::Duration::from_millis(200),
+        ..Limits::default()
+    };
     let source = format!("{COUNTER}\nexport class Other extends DurableObject {{ fetch() {{ for (;;); }} }}")
         .replace("return stub.fetch(request);", "if (pathname === '/loop') for (;;); if (pathname === '/later') { await scheduler.wait(1); for (;;); } if (pathname === '/cell') return env.OTHER.getByName('o').fetch(request); return stub.fetch(request);");
     let worker = try_start(code(&source), limits).await.unwrap();
@@ -88,13 +91,19 @@ async fn an_endless_loop_ends_alone() {
         assert_eq!(error.message, "Worker exceeded CPU time limit.", "{path}");
     }
     let error = worker.get("/cell").await.unwrap_err();
-    assert!(error.message.contains("exceeded its CPU time limit"), "{error}");
+    assert!(
+        error.message.contains("exceeded its CPU time limit"),
+        "{error}"
+    );
     assert_eq!(worker.get("/").await.unwrap(), "0");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_heap_bomb_is_an_error_not_a_crash() {
-    let limits = Limits { heap_max_bytes: 32 << 20, ..Limits::default() };
+    let limits = Limits {
+        heap_max_bytes: 32 << 20,
+        ..Limits::default()
+    };
     let source = "export default { fetch() { const all = []; for (;;) all.push(new Array(1000).fill(Math.random())); } }";
     let worker = try_start(code(source), limits).await.unwrap();
     let error = worker.get("/").await.unwrap_err();
@@ -103,9 +112,21 @@ async fn a_heap_bomb_is_an_error_not_a_crash() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_does_not_load_says_why() {
-    let error = try_start(code("export default { fetch() {} };\nthrow new Error('at start');"), Limits::default()).await.err().unwrap();
+    let error = try_start(
+        code("export default { fetch() {} };\nthrow new Error('at start');"),
+        Limits::default(),
+    )
+    .await
+    .err()
+    .unwrap();
     assert_eq!(error.message, "at start");
     assert!(error.stack.unwrap().contains("index.js:2:7"));
-    let error = try_start(code("import './missing.js';"), Limits::default()).await.err().unwrap();
-    assert!(error.message.contains("No such module \"./missing.js\""), "{error}");
+    let error = try_start(code("import './missing.js';"), Limits::default())
+        .await
+        .err()
+        .unwrap();
+    assert!(
+        error.message.contains("No such module \"./missing.js\""),
+        "{error}"
+    );
 }

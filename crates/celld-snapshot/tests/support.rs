@@ -8,7 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use celld_core::{CellId, Epoch, HostId, Lsn, NamespaceKey, Txid};
 use celld_runtime::api::*;
-use celld_runtime::exchange::{Answer, Body, EventError, HttpRequest, HttpResponse, Redirect, Reply, reply};
+use celld_runtime::exchange::{
+    Answer, Body, EventError, HttpRequest, HttpResponse, Redirect, Reply, reply,
+};
 use celld_runtime::host::{HostHandle, WorkerSurface, start_host};
 use celld_runtime::socket::{CellSocket, CellSockets, SocketMessage};
 use parking_lot::Mutex;
@@ -36,7 +38,13 @@ impl World for SmallWorld {
         if self.resident.lock().insert(cell.clone()) {
             let image = CellImage {
                 cell: cell.clone(),
-                class_name: cell.namespace.as_str().rsplit('-').next().unwrap_or_default().to_owned(),
+                class_name: cell
+                    .namespace
+                    .as_str()
+                    .rsplit('-')
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned(),
                 name: name.map(str::to_owned),
                 epoch: Epoch::new(1),
                 txid: Txid::new(0),
@@ -62,7 +70,11 @@ impl World for SmallWorld {
         Lsn::new(self.lsn.fetch_add(1, Ordering::SeqCst) + 1)
     }
     fn durable(&self) -> Lsn {
-        if self.held.lock().is_some() { Lsn::new(0) } else { Lsn::new(self.lsn.load(Ordering::SeqCst)) }
+        if self.held.lock().is_some() {
+            Lsn::new(0)
+        } else {
+            Lsn::new(self.lsn.load(Ordering::SeqCst))
+        }
     }
     fn when_durable(&self, _lsn: Lsn, then: OnDurable) {
         match self.held.lock().as_mut() {
@@ -70,10 +82,23 @@ impl World for SmallWorld {
             None => then(Ok(())),
         }
     }
-    fn adopt_socket(&self, cell: &CellId, socket: Arc<CellSocket>, incoming: mpsc::Receiver<SocketMessage>) {
-        let Some(world) = self.me.get().and_then(std::sync::Weak::upgrade) else { return };
+    fn adopt_socket(
+        &self,
+        cell: &CellId,
+        socket: Arc<CellSocket>,
+        incoming: mpsc::Receiver<SocketMessage>,
+    ) {
+        let Some(world) = self.me.get().and_then(std::sync::Weak::upgrade) else {
+            return;
+        };
         let sockets = Arc::new(CellSockets::default());
-        self.tokio.spawn(celld_runtime::socket_pump::pump(world, cell.clone(), socket, sockets, incoming));
+        self.tokio.spawn(celld_runtime::socket_pump::pump(
+            world,
+            cell.clone(),
+            socket,
+            sockets,
+            incoming,
+        ));
     }
     fn console(&self, line: ConsoleLine) {
         self.lines.lock().push(line);
@@ -118,8 +143,14 @@ pub fn code(source: &str) -> WorkerCode {
         bindings: vec![
             ("GREETING".into(), Binding::Text("hello".into())),
             ("LIST".into(), Binding::Json("[1,2]".into())),
-            ("COUNTER".into(), Binding::DurableObject(classes[0].namespace.clone())),
-            ("OTHER".into(), Binding::DurableObject(classes[1].namespace.clone())),
+            (
+                "COUNTER".into(),
+                Binding::DurableObject(classes[0].namespace.clone()),
+            ),
+            (
+                "OTHER".into(),
+                Binding::DurableObject(classes[1].namespace.clone()),
+            ),
         ],
         classes,
         code_cache: Default::default(),
@@ -153,14 +184,21 @@ pub async fn try_start(code: WorkerCode, limits: Limits) -> Result<Running, Even
     let host = start_host(config, Box::new(move |outcome| told.send(outcome)));
     let surface = ready.await?;
     let _ = world.host.set(host.clone());
-    Ok(Running { world, host, surface })
+    Ok(Running {
+        world,
+        host,
+        surface,
+    })
 }
 
 /// Starts a Worker with default limits.
 pub async fn start(source: &str) -> Running {
     match try_start(code(source), Limits::default()).await {
         Ok(running) => running,
-        Err(error) => panic!("the Worker does not load: {error}\n{}", error.stack.as_deref().unwrap_or_default()),
+        Err(error) => panic!(
+            "the Worker does not load: {error}\n{}",
+            error.stack.as_deref().unwrap_or_default()
+        ),
     }
 }
 
@@ -177,14 +215,23 @@ impl Running {
             websocket: false,
             redirect: Redirect::Manual,
         };
-        let event = WorkerEvent::Fetch { entrypoint: None, props: None, request, reply };
-        assert!(self.host.send(HostMessage::Worker(event)).is_ok(), "the host has ended");
+        let event = WorkerEvent::Fetch {
+            entrypoint: None,
+            props: None,
+            request,
+            reply,
+        };
+        assert!(
+            self.host.send(HostMessage::Worker(event)).is_ok(),
+            "the host has ended"
+        );
         answer
     }
 
     /// Sends a request and reads the whole answer.
     pub async fn get(&self, path: &str) -> Result<String, EventError> {
-        let answer = tokio::time::timeout(Duration::from_secs(20), self.send("GET", path, Body::Empty));
+        let answer =
+            tokio::time::timeout(Duration::from_secs(20), self.send("GET", path, Body::Empty));
         read(answer.await.expect("an answer in time")?).await
     }
 }

@@ -48,13 +48,19 @@ impl Isolate {
                 return Err(not_here());
             };
             if cell.events >= events_max {
-                return Err(EventError::overloaded("Durable Object is overloaded. Too many requests queued."));
+                return Err(EventError::overloaded(
+                    "Durable Object is overloaded. Too many requests queued.",
+                ));
             }
             if cell.slot != 0 {
                 return Ok(cell.slot);
             }
             cell.slot = fresh;
-            let identity = (fresh, cell.image.class_name.clone(), cell.image.name.clone());
+            let identity = (
+                fresh,
+                cell.image.class_name.clone(),
+                cell.image.name.clone(),
+            );
             state.slots.insert(fresh, id.clone());
             identity
         };
@@ -81,11 +87,16 @@ impl Isolate {
                 breaks_stub: true,
                 ..error
             }),
-            Err(Failed::Terminated) => Some(EventError::reset("Durable Object exceeded its CPU time limit and was reset.")),
+            Err(Failed::Terminated) => Some(EventError::reset(
+                "Durable Object exceeded its CPU time limit and was reset.",
+            )),
         };
         if let Some(error) = &failure {
             let mut state = self.state.borrow_mut();
-            state.borrow_mut::<HostState>().resets.push((slot, error.clone()));
+            state
+                .borrow_mut::<HostState>()
+                .resets
+                .push((slot, error.clone()));
         }
         self.end_turn(None);
         let mut state = self.state.borrow_mut();
@@ -93,7 +104,9 @@ impl Isolate {
         match (failure, state.cells.get(id)) {
             (Some(error), _) => Err(error),
             (None, Some(cell)) if cell.slot == slot => Ok(slot),
-            (None, _) => Err(EventError::reset("The Durable Object was reset while it was constructed.")),
+            (None, _) => Err(EventError::reset(
+                "The Durable Object was reset while it was constructed.",
+            )),
         }
     }
 
@@ -120,7 +133,11 @@ impl Isolate {
         let state = state.borrow_mut::<HostState>();
         let code = state.config.code.clone();
         let cell = state.cells.get_mut(id)?;
-        ops::storage::open(cell, &code).ok()?.get_alarm().ok().flatten()
+        ops::storage::open(cell, &code)
+            .ok()?
+            .get_alarm()
+            .ok()
+            .flatten()
     }
 
     /// Ends instances that were reset: their events fail, what they did not commit is undone, and
@@ -153,8 +170,17 @@ impl Isolate {
             return false;
         };
         let world = state.config.world.clone();
-        let failed: Vec<u32> = state.events.iter().filter(|(_, event)| event.slot == slot).map(|(id, _)| *id).collect();
-        let waiters: Vec<_> = failed.iter().filter_map(|id| state.events.remove(id)).filter_map(|event| event.waiter).collect();
+        let failed: Vec<u32> = state
+            .events
+            .iter()
+            .filter(|(_, event)| event.slot == slot)
+            .map(|(id, _)| *id)
+            .collect();
+        let waiters: Vec<_> = failed
+            .iter()
+            .filter_map(|id| state.events.remove(id))
+            .filter_map(|event| event.waiter)
+            .collect();
         let Some(cell) = state.cells.get_mut(&id) else {
             return true;
         };
@@ -170,7 +196,11 @@ impl Isolate {
         // Even an error may tell of writes: it waits for what was committed before.
         for waiter in waiters {
             let error = error.clone();
-            cell.outbox.send(cell.last_lsn, Box::new(move |gate| waiter.fail(gate.err().unwrap_or(error))), &*world);
+            cell.outbox.send(
+                cell.last_lsn,
+                Box::new(move |gate| waiter.fail(gate.err().unwrap_or(error))),
+                &*world,
+            );
         }
         let undone = cell.db.as_mut().is_none_or(|db| db.rollback().is_ok());
         if !undone {
@@ -182,7 +212,13 @@ impl Isolate {
     }
 
     /// Remembers that the node wants a cell back.
-    pub(super) fn evict(&mut self, id: CellId, reason: EventError, grace: Duration, reply: Reply<CellRemains>) {
+    pub(super) fn evict(
+        &mut self,
+        id: CellId,
+        reason: EventError,
+        grace: Duration,
+        reply: Reply<CellRemains>,
+    ) {
         {
             let mut state = self.state.borrow_mut();
             let state = state.borrow_mut::<HostState>();
@@ -190,7 +226,11 @@ impl Isolate {
                 reply.send(Err(not_here()));
                 return;
             };
-            cell.eviction = Some(Eviction { reply, reason, deadline: Instant::now() + grace });
+            cell.eviction = Some(Eviction {
+                reply,
+                reason,
+                deadline: Instant::now() + grace,
+            });
             state.evicting.push(id);
         }
         self.end_turn(None);
@@ -208,10 +248,16 @@ impl Isolate {
             let cells = &state.cells;
             let is_ready = |id: &CellId| {
                 cells.get(id).is_none_or(|cell| {
-                    cell.events == 0 || cell.eviction.as_ref().is_none_or(|eviction| eviction.deadline <= now)
+                    cell.events == 0
+                        || cell
+                            .eviction
+                            .as_ref()
+                            .is_none_or(|eviction| eviction.deadline <= now)
                 })
             };
-            let (ready, waiting) = std::mem::take(&mut state.evicting).into_iter().partition(|id| is_ready(id));
+            let (ready, waiting) = std::mem::take(&mut state.evicting)
+                .into_iter()
+                .partition(|id| is_ready(id));
             state.evicting = waiting;
             let ready: Vec<CellId> = ready;
             ready
@@ -231,12 +277,15 @@ impl Isolate {
         let slot_and_reason = {
             let mut state = self.state.borrow_mut();
             let state = state.borrow_mut::<HostState>();
-            state
-                .cells
-                .get(id)
-                .and_then(|cell| cell.eviction.as_ref().map(|eviction| (cell.slot, eviction.reason.clone())))
+            state.cells.get(id).and_then(|cell| {
+                cell.eviction
+                    .as_ref()
+                    .map(|eviction| (cell.slot, eviction.reason.clone()))
+            })
         };
-        let Some((slot, reason)) = slot_and_reason else { return };
+        let Some((slot, reason)) = slot_and_reason else {
+            return;
+        };
         if slot != 0 && self.reset(slot, &reason) {
             let _ = self.call(
                 Entry::Dispose,
@@ -246,7 +295,9 @@ impl Isolate {
         }
         let mut state = self.state.borrow_mut();
         let state = state.borrow_mut::<HostState>();
-        let Some(mut cell) = state.cells.remove(id) else { return };
+        let Some(mut cell) = state.cells.remove(id) else {
+            return;
+        };
         let remains = remains(&mut cell);
         if let Some(db) = cell.db.take() {
             if let Err(error) = db.destroy() {
@@ -278,11 +329,20 @@ impl Isolate {
         let next = {
             let mut state = self.state.borrow_mut();
             let state = state.borrow_mut::<HostState>();
-            if self.stopping.is_some_and(|deadline| state.events.is_empty() || deadline <= Instant::now()) {
+            if self
+                .stopping
+                .is_some_and(|deadline| state.events.is_empty() || deadline <= Instant::now())
+            {
                 return true;
             }
-            let evictions = state.evicting.iter().filter_map(|id| state.cells.get(id)?.eviction.as_ref());
-            evictions.map(|eviction| eviction.deadline).chain(self.stopping).min()
+            let evictions = state
+                .evicting
+                .iter()
+                .filter_map(|id| state.cells.get(id)?.eviction.as_ref());
+            evictions
+                .map(|eviction| eviction.deadline)
+                .chain(self.stopping)
+                .min()
         };
         let Some(at) = next else {
             self.alarm_clock = None;
@@ -305,7 +365,9 @@ fn remains(cell: &mut Cell) -> Result<CellRemains, EventError> {
         snapshot: None,
         alarm_ms: None,
     };
-    let failed = |error: celld_storage::StorageError| EventError::new(format!("cannot take a snapshot: {error}"));
+    let failed = |error: celld_storage::StorageError| {
+        EventError::new(format!("cannot take a snapshot: {error}"))
+    };
     if let Some(db) = cell.db.as_mut().filter(|_| cell.wrote) {
         remains.alarm_ms = db.get_alarm().map_err(failed)?;
         let (txid, snapshot) = db.snapshot().map_err(failed)?;

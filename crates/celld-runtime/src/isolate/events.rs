@@ -14,7 +14,11 @@ use crate::state::{HostState, Waiter};
 type Values<'s> = Vec<v8::Local<'s, v8::Value>>;
 
 /// Whole body, number of the channel, and declared length.
-fn body_to_js<'s>(scope: &mut v8::PinScope<'s, '_>, state: &mut HostState, body: Body) -> [v8::Local<'s, v8::Value>; 3] {
+fn body_to_js<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    state: &mut HostState,
+    body: Body,
+) -> [v8::Local<'s, v8::Value>; 3] {
     let (whole, channel, length) = match body {
         Body::Empty => (v8::null(scope).into(), 0, -1.0),
         Body::Bytes(bytes) => (ops::bytes(scope, &bytes), 0, bytes.len() as f64),
@@ -31,7 +35,12 @@ fn body_to_js<'s>(scope: &mut v8::PinScope<'s, '_>, state: &mut HostState, body:
 }
 
 /// Method, URL, headers, body in three parts, `cf`: the tail of the arguments of fetch entries.
-fn push_request<'s>(scope: &mut v8::PinScope<'s, '_>, state: &mut HostState, request: HttpRequest, list: &mut Values<'s>) {
+fn push_request<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    state: &mut HostState,
+    request: HttpRequest,
+    list: &mut Values<'s>,
+) {
     list.push(ops::one_byte(scope, request.method.as_str().as_bytes()));
     list.push(ops::text(scope, &request.url));
     list.push(ops::headers_to_js(scope, &request.headers).into());
@@ -75,7 +84,12 @@ fn number<'s>(scope: &mut v8::PinScope<'s, '_>, number: u32) -> v8::Local<'s, v8
     v8::Integer::new_from_unsigned(scope, number).into()
 }
 
-fn push_call<'s>(scope: &mut v8::PinScope<'s, '_>, path: &[String], arguments: Option<&bytes::Bytes>, list: &mut Values<'s>) {
+fn push_call<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    path: &[String],
+    arguments: Option<&bytes::Bytes>,
+    list: &mut Values<'s>,
+) {
     let names: Values = path.iter().map(|name| ops::text(scope, name)).collect();
     list.push(v8::Array::new_with_elements(scope, &names).into());
     list.push(match arguments {
@@ -91,9 +105,16 @@ impl Isolate {
             HostMessage::Worker(event) => self.worker_event(event),
             HostMessage::Activate(image) => self.activate(*image),
             HostMessage::Cell(cell, event) => self.cell_event(cell, event),
-            HostMessage::Evict { cell, reason, grace, reply } => self.evict(cell, reason, grace, reply),
+            HostMessage::Evict {
+                cell,
+                reason,
+                grace,
+                reply,
+            } => self.evict(cell, reason, grace, reply),
             HostMessage::Checkpoint { cell, reply } => self.checkpoint(cell, reply),
-            HostMessage::Shutdown { grace } => self.stopping = Some(std::time::Instant::now() + grace),
+            HostMessage::Shutdown { grace } => {
+                self.stopping = Some(std::time::Instant::now() + grace)
+            }
         }
     }
 
@@ -107,7 +128,11 @@ impl Isolate {
         if let Err(Failed::Threw(error)) = outcome {
             let mut state = self.state.borrow_mut();
             let state = state.borrow_mut::<HostState>();
-            if let Some(waiter) = state.events.get_mut(&id).and_then(|event| event.waiter.take()) {
+            if let Some(waiter) = state
+                .events
+                .get_mut(&id)
+                .and_then(|event| event.waiter.take())
+            {
                 waiter.fail(error);
             }
             state.finish_event(id);
@@ -117,7 +142,12 @@ impl Isolate {
 
     fn worker_event(&mut self, event: WorkerEvent) {
         match event {
-            WorkerEvent::Fetch { entrypoint, props, request, reply } => {
+            WorkerEvent::Fetch {
+                entrypoint,
+                props,
+                request,
+                reply,
+            } => {
                 let id = self.begin(Waiter::Fetch(reply), 0);
                 let outcome = self.call(
                     Entry::WorkerFetch,
@@ -134,8 +164,16 @@ impl Isolate {
                 );
                 self.started(id, outcome);
             }
-            WorkerEvent::Rpc { entrypoint, props, call } => {
-                let RpcCall { path, arguments, reply } = call;
+            WorkerEvent::Rpc {
+                entrypoint,
+                props,
+                call,
+            } => {
+                let RpcCall {
+                    path,
+                    arguments,
+                    reply,
+                } = call;
                 let id = self.begin(Waiter::Rpc(reply), 0);
                 let outcome = self.call(
                     Entry::WorkerRpc,
@@ -152,7 +190,11 @@ impl Isolate {
                 );
                 self.started(id, outcome);
             }
-            WorkerEvent::Scheduled { cron, scheduled_ms, reply } => {
+            WorkerEvent::Scheduled {
+                cron,
+                scheduled_ms,
+                reply,
+            } => {
                 let id = self.begin(Waiter::Scheduled(reply), 0);
                 let outcome = self.call(
                     Entry::WorkerScheduled,
@@ -192,7 +234,11 @@ impl Isolate {
                 );
                 self.started(id, outcome);
             }
-            CellEvent::Rpc(RpcCall { path, arguments, reply }) => {
+            CellEvent::Rpc(RpcCall {
+                path,
+                arguments,
+                reply,
+            }) => {
                 let id = self.begin(Waiter::Rpc(reply), slot);
                 let outcome = self.call(
                     Entry::CellRpc,
@@ -205,7 +251,11 @@ impl Isolate {
                 );
                 self.started(id, outcome);
             }
-            CellEvent::Alarm { scheduled_ms, retry_count, reply } => {
+            CellEvent::Alarm {
+                scheduled_ms,
+                retry_count,
+                reply,
+            } => {
                 if !self.begin_alarm(&cell, scheduled_ms) {
                     let next_ms = self.alarm_of(&cell);
                     reply.send(Ok(crate::api::AlarmOutcome { next_ms }));
@@ -226,11 +276,18 @@ impl Isolate {
                 );
                 self.started(id, outcome);
             }
-            CellEvent::SocketMessage { socket, message } => self.socket_event(slot, &socket, message),
+            CellEvent::SocketMessage { socket, message } => {
+                self.socket_event(slot, &socket, message)
+            }
         }
     }
 
-    fn socket_event(&mut self, slot: u32, socket: &std::sync::Arc<crate::socket::CellSocket>, message: Option<SocketMessage>) {
+    fn socket_event(
+        &mut self,
+        slot: u32,
+        socket: &std::sync::Arc<crate::socket::CellSocket>,
+        message: Option<SocketMessage>,
+    ) {
         let id = self.begin(Waiter::Nobody, slot);
         let outcome = self.call(
             Entry::CellSocket,
@@ -245,7 +302,9 @@ impl Isolate {
                 let what = match message {
                     Some(SocketMessage::Text(text)) => ops::text(scope, &text),
                     Some(SocketMessage::Binary(bytes)) => ops::bytes(scope, &bytes),
-                    Some(SocketMessage::Close(frame)) => ops::sockets::close_to_js(scope, frame.as_ref(), true),
+                    Some(SocketMessage::Close(frame)) => {
+                        ops::sockets::close_to_js(scope, frame.as_ref(), true)
+                    }
                     None => ops::sockets::close_to_js(scope, None, false),
                 };
                 vec![
@@ -268,7 +327,9 @@ fn waiter_of(event: CellEvent) -> Waiter {
     match event {
         CellEvent::Fetch { reply, .. } => Waiter::Fetch(reply),
         CellEvent::Rpc(call) => Waiter::Rpc(call.reply),
-        CellEvent::Alarm { reply, retry_count, .. } => Waiter::Alarm(reply, retry_count),
+        CellEvent::Alarm {
+            reply, retry_count, ..
+        } => Waiter::Alarm(reply, retry_count),
         CellEvent::SocketMessage { .. } => Waiter::Nobody,
     }
 }

@@ -35,24 +35,36 @@ impl Isolate {
         limit_heap(&mut js, heap_exhausted.clone());
         let context = js.main_context();
         js.v8_isolate().set_slot(crate::watch::MainContext(context));
-        let watched = Watched::register(js.v8_isolate().thread_safe_handle(), config.limits.cpu_max);
+        let watched =
+            Watched::register(js.v8_isolate().thread_safe_handle(), config.limits.cpu_max);
         let (code, namespaces) = (config.code.clone(), namespaces(&config.code));
-        let numbers: Vec<_> = namespaces.iter().map(|namespace| namespace.key.clone()).collect();
+        let numbers: Vec<_> = namespaces
+            .iter()
+            .map(|namespace| namespace.key.clone())
+            .collect();
         let state = js.op_state();
         let mut host_state = HostState::new(config, namespaces);
         host_state.watched = Some(watched.clone());
         state.borrow_mut().put(host_state);
         let host = take_host(&mut js)?;
-        let number = |key: &celld_core::NamespaceKey| numbers.iter().position(|known| known == key).unwrap_or(0) as u32;
+        let number = |key: &celld_core::NamespaceKey| {
+            numbers.iter().position(|known| known == key).unwrap_or(0) as u32
+        };
         configure(&mut js, &host, &code, &number)?;
         watched.enter();
         let evaluated = evaluate(&mut js, &code).await;
         watched.leave();
         if heap_exhausted.load(Ordering::Relaxed) {
-            return Err(EventError { limit: Some(Limit::Memory), ..EventError::new("the Worker exceeded its memory limit while starting") });
+            return Err(EventError {
+                limit: Some(Limit::Memory),
+                ..EventError::new("the Worker exceeded its memory limit while starting")
+            });
         }
         if watched.take_culprit().is_some() {
-            return Err(EventError { limit: Some(Limit::Cpu), ..EventError::new("the Worker exceeded its CPU time limit while starting") });
+            return Err(EventError {
+                limit: Some(Limit::Cpu),
+                ..EventError::new("the Worker exceeded its CPU time limit while starting")
+            });
         }
         let module = evaluated?;
         let surface = finish(&mut js, &host, module)?;
@@ -84,10 +96,13 @@ fn limit_heap(js: &mut JsRuntime, exhausted: Arc<AtomicBool>) {
 
 /// Every namespace that a binding or a class of the Worker refers to.
 fn namespaces(code: &WorkerCode) -> Vec<Namespace> {
-    let bound = code.bindings.iter().filter_map(|(_, binding)| match binding {
-        Binding::DurableObject(key) => Some(key),
-        _ => None,
-    });
+    let bound = code
+        .bindings
+        .iter()
+        .filter_map(|(_, binding)| match binding {
+            Binding::DurableObject(key) => Some(key),
+            _ => None,
+        });
     let mut seen = HashSet::new();
     bound
         .chain(code.classes.iter().map(|class| &class.namespace))
@@ -125,7 +140,10 @@ fn member<'s>(
         .ok_or_else(|| EventError::new(format!("the start-up snapshot lacks the function {name}")))
 }
 
-fn entries(js: &mut JsRuntime, host: &v8::Global<v8::Object>) -> Result<Vec<v8::Global<v8::Function>>, EventError> {
+fn entries(
+    js: &mut JsRuntime,
+    host: &v8::Global<v8::Object>,
+) -> Result<Vec<v8::Global<v8::Function>>, EventError> {
     deno_core::scope!(scope, js);
     Entry::ALL
         .iter()
@@ -153,8 +171,18 @@ fn configure(
             Binding::Text(value) => serde_json::json!([name, "text", value]),
             Binding::Json(value) => serde_json::json!([name, "json", value]),
             Binding::DurableObject(key) => serde_json::json!([name, "durable", number(key)]),
-            Binding::Service { worker, entrypoint, props } => {
-                serde_json::json!([name, "service", optional(worker), optional(entrypoint), optional(props)])
+            Binding::Service {
+                worker,
+                entrypoint,
+                props,
+            } => {
+                serde_json::json!([
+                    name,
+                    "service",
+                    optional(worker),
+                    optional(entrypoint),
+                    optional(props)
+                ])
             }
             Binding::Assets => serde_json::json!([name, "service", ASSETS_WORKER, null, null]),
         })
@@ -166,10 +194,16 @@ fn configure(
         .collect();
     let flags = crate::compat::enabled_flags(code);
     let mut arguments = Vec::new();
-    for value in [serde_json::json!(bindings), serde_json::json!(classes), serde_json::json!(flags)] {
+    for value in [
+        serde_json::json!(bindings),
+        serde_json::json!(classes),
+        serde_json::json!(flags),
+    ] {
         let text = ops::text(scope, &value.to_string());
-        let text = v8::Local::<v8::String>::try_from(text).map_err(|_| EventError::new("bindings are too large"))?;
-        let parsed = v8::json::parse(scope, text).ok_or_else(|| EventError::new("bindings are too large"))?;
+        let text = v8::Local::<v8::String>::try_from(text)
+            .map_err(|_| EventError::new("bindings are too large"))?;
+        let parsed = v8::json::parse(scope, text)
+            .ok_or_else(|| EventError::new("bindings are too large"))?;
         arguments.push(parsed);
     }
     let this = v8::undefined(scope).into();
@@ -181,7 +215,10 @@ fn configure(
 }
 
 /// Evaluates the main module and everything that it imports.
-async fn evaluate(js: &mut JsRuntime, code: &WorkerCode) -> Result<deno_core::ModuleId, EventError> {
+async fn evaluate(
+    js: &mut JsRuntime,
+    code: &WorkerCode,
+) -> Result<deno_core::ModuleId, EventError> {
     let address = crate::loader::address_of(&code.main_module);
     let address = ModuleSpecifier::parse(&address)
         .map_err(|error| EventError::new(format!("main module {}: {error}", code.main_module)))?;
@@ -205,7 +242,10 @@ fn core_error_kind(error: deno_core::error::CoreErrorKind) -> EventError {
         CoreErrorKind::CouldNotExecute { error, .. } => core_error_kind(*error),
         CoreErrorKind::JsBox(error) => {
             let inner = error.get_ref();
-            match inner.downcast_ref::<JsError>().or_else(|| inner.downcast_ref::<Box<JsError>>().map(AsRef::as_ref)) {
+            match inner
+                .downcast_ref::<JsError>()
+                .or_else(|| inner.downcast_ref::<Box<JsError>>().map(AsRef::as_ref))
+            {
                 Some(error) => from_js_error(error),
                 None => EventError::new(crate::loader::without_addresses(&error.to_string())),
             }
@@ -215,22 +255,29 @@ fn core_error_kind(error: deno_core::error::CoreErrorKind) -> EventError {
 }
 
 /// Answers V8 whether a script may compile WebAssembly from bytes.
-unsafe extern "C" fn no_wasm_code(_context: v8::Local<v8::Context>, _source: v8::Local<v8::String>) -> bool {
+unsafe extern "C" fn no_wasm_code(
+    _context: v8::Local<v8::Context>,
+    _source: v8::Local<v8::String>,
+) -> bool {
     false
 }
 
 /// Hands the evaluated module to the API layer, which says what it offers.
-fn finish(js: &mut JsRuntime, host: &v8::Global<v8::Object>, module: deno_core::ModuleId) -> Result<WorkerSurface, EventError> {
-    let namespace = js
-        .get_module_namespace(module)
-        .map_err(core_error)?;
+fn finish(
+    js: &mut JsRuntime,
+    host: &v8::Global<v8::Object>,
+    module: deno_core::ModuleId,
+) -> Result<WorkerSurface, EventError> {
+    let namespace = js.get_module_namespace(module).map_err(core_error)?;
     deno_core::scope!(scope, js);
     let function = member(scope, host, "loaded")?;
     let namespace = v8::Local::new(scope, namespace).into();
     let this = v8::undefined(scope).into();
     // Code from strings, and WebAssembly from bytes, are for start-up only.
     scope.set_allow_wasm_code_generation_callback(no_wasm_code);
-    scope.get_current_context().set_allow_generation_from_strings(false);
+    scope
+        .get_current_context()
+        .set_allow_generation_from_strings(false);
     v8::tc_scope!(let scope, scope);
     let Some(offered) = function.call(scope, this, &[namespace]) else {
         return Err(thrown(scope));

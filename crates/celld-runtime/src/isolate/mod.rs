@@ -89,7 +89,11 @@ impl Isolate {
         // What is left in the mailbox fails by dropping its replies.
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, mailbox: &mut mpsc::UnboundedReceiver<HostMessage>) -> Poll<()> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        mailbox: &mut mpsc::UnboundedReceiver<HostMessage>,
+    ) -> Poll<()> {
         loop {
             let mut progressed = false;
             for _ in 0..MESSAGES_PER_ROUND {
@@ -158,7 +162,10 @@ impl Isolate {
     fn call<R>(
         &mut self,
         entry: Entry,
-        arguments: impl for<'s, 'i> FnOnce(&mut v8::PinScope<'s, 'i>, &mut HostState) -> Vec<v8::Local<'s, v8::Value>>,
+        arguments: impl for<'s, 'i> FnOnce(
+            &mut v8::PinScope<'s, 'i>,
+            &mut HostState,
+        ) -> Vec<v8::Local<'s, v8::Value>>,
         result: impl for<'s, 'i> FnOnce(&mut v8::PinScope<'s, 'i>, v8::Local<'s, v8::Value>) -> R,
     ) -> Result<R, Failed> {
         let function = self.entries[entry as usize].clone();
@@ -241,7 +248,9 @@ impl Isolate {
                 state.cancels.remove(&id);
                 let id = v8::Integer::new_from_unsigned(scope, id).into();
                 let answer = match answer {
-                    Ok(CallAnswer::Response(response)) => events::response_to_js(scope, state, *response),
+                    Ok(CallAnswer::Response(response)) => {
+                        events::response_to_js(scope, state, *response)
+                    }
                     Ok(CallAnswer::Bytes(bytes)) => ops::bytes(scope, &bytes),
                     Err(error) => ops::error_to_js(scope, &error, true),
                 };
@@ -277,7 +286,10 @@ impl Isolate {
         }
         // Instances that ended first: what they wrote in this turn is undone, not committed.
         self.apply_resets();
-        self.state.borrow_mut().borrow_mut::<HostState>().commit_touched();
+        self.state
+            .borrow_mut()
+            .borrow_mut::<HostState>()
+            .commit_touched();
         self.apply_resets();
         self.finish_evictions();
     }
@@ -288,14 +300,20 @@ impl Isolate {
         if self.heap_exhausted.load(Ordering::Relaxed) {
             return;
         }
-        let Culprit { slot, event: running } = culprit;
+        let Culprit {
+            slot,
+            event: running,
+        } = culprit;
         let mut state = self.state.borrow_mut();
         let state = state.borrow_mut::<HostState>();
         if slot != 0 {
-            state.resets.push((slot, EventError {
-                limit: Some(Limit::Cpu),
-                ..EventError::reset("Durable Object exceeded its CPU time limit and was reset.")
-            }));
+            state.resets.push((
+                slot,
+                EventError {
+                    limit: Some(Limit::Cpu),
+                    ..EventError::reset("Durable Object exceeded its CPU time limit and was reset.")
+                },
+            ));
             return;
         }
         let running = if running != 0 { Some(running) } else { event };
@@ -306,10 +324,19 @@ impl Isolate {
         let guilty: Vec<u32> = match running {
             Some(id) => vec![id],
             // Nobody is named: whatever ran outside of cells is ended.
-            None => state.events.iter().filter(|(_, event)| event.slot == 0).map(|(id, _)| *id).collect(),
+            None => state
+                .events
+                .iter()
+                .filter(|(_, event)| event.slot == 0)
+                .map(|(id, _)| *id)
+                .collect(),
         };
         for id in guilty {
-            if let Some(waiter) = state.events.get_mut(&id).and_then(|event| event.waiter.take()) {
+            if let Some(waiter) = state
+                .events
+                .get_mut(&id)
+                .and_then(|event| event.waiter.take())
+            {
                 waiter.fail(error.clone());
             }
             state.finish_event(id);
@@ -349,7 +376,11 @@ impl Isolate {
             .map(|(id, _)| *id)
             .collect();
         for id in hung {
-            if let Some(waiter) = state.events.get_mut(&id).and_then(|event| event.waiter.take()) {
+            if let Some(waiter) = state
+                .events
+                .get_mut(&id)
+                .and_then(|event| event.waiter.take())
+            {
                 waiter.fail(EventError::new(
                     "The Workers runtime canceled this request because it detected that your Worker's code had hung and would never generate a response. Refer to: https://developers.cloudflare.com/workers/observability/errors/",
                 ));
@@ -382,7 +413,10 @@ fn thrown(scope: &mut v8::PinnedRef<'_, v8::TryCatch<'_, '_, v8::HandleScope<'_>
 fn from_js_error(error: &deno_core::error::JsError) -> EventError {
     EventError {
         name: error.name.clone().unwrap_or_else(|| "Error".into()),
-        message: error.message.clone().unwrap_or_else(|| error.exception_message.clone()),
+        message: error
+            .message
+            .clone()
+            .unwrap_or_else(|| error.exception_message.clone()),
         stack: error.stack.as_deref().map(crate::loader::without_addresses),
         ..EventError::default()
     }
@@ -396,7 +430,14 @@ impl HostState {
         if let Some(cell) = cell.as_ref().and_then(|cell| self.cells.get_mut(cell)) {
             cell.events += 1;
         }
-        self.events.insert(id, crate::state::Event { waiter: Some(waiter), cell, slot });
+        self.events.insert(
+            id,
+            crate::state::Event {
+                waiter: Some(waiter),
+                cell,
+                slot,
+            },
+        );
         id
     }
 }

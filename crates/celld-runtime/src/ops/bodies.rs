@@ -49,7 +49,12 @@ pub fn op_body_open(state: &mut OpState, length: f64) -> u32 {
 /// The next piece of a body.
 #[op2]
 pub async fn op_body_read(state: Rc<RefCell<OpState>>, id: u32) -> Piece {
-    let Some(mut stream) = state.borrow_mut().borrow_mut::<HostState>().bodies.remove(&id) else {
+    let Some(mut stream) = state
+        .borrow_mut()
+        .borrow_mut::<HostState>()
+        .bodies
+        .remove(&id)
+    else {
         return Piece::End;
     };
     match stream.chunks.recv().await {
@@ -80,9 +85,12 @@ pub async fn op_body_write(
         let Some(sink) = state.sinks.get(&id).cloned() else {
             return false;
         };
-        state.emit(slot, Box::new(move |outcome| {
-            let _ = gate.send(outcome);
-        }));
+        state.emit(
+            slot,
+            Box::new(move |outcome| {
+                let _ = gate.send(outcome);
+            }),
+        );
         sink
     };
     match opened.await {

@@ -32,7 +32,11 @@ fn request_from_js(
         body: super::body_from_js(scope, state, whole, channel),
         cf: cf.is_string().then(|| super::to_text(scope, cf)),
         websocket: websocket.is_true(),
-        redirect: if manual.is_true() { Redirect::Manual } else { Redirect::Follow },
+        redirect: if manual.is_true() {
+            Redirect::Manual
+        } else {
+            Redirect::Follow
+        },
     })
 }
 
@@ -52,7 +56,8 @@ fn cell_id(state: &HostState, namespace: u32, hex: &str) -> Result<CellId, JsErr
         .ok_or_else(|| JsErrorBox::type_error("unknown Durable Object namespace"))?;
     Ok(CellId {
         namespace: namespace.key.clone(),
-        object: celld_core::ObjectId::from_hex(hex).map_err(|error| JsErrorBox::type_error(error.to_string()))?,
+        object: celld_core::ObjectId::from_hex(hex)
+            .map_err(|error| JsErrorBox::type_error(error.to_string()))?,
     })
 }
 
@@ -76,10 +81,13 @@ pub fn op_call_fetch(
     let request = request_from_js(scope, state, wire)?;
     let (reply, answer) = reply();
     let world = state.config.world.clone();
-    state.emit(slot, Box::new(move |gate| match gate {
-        Ok(()) => world.fetch(request, reply),
-        Err(error) => reply.send(Err(error)),
-    }));
+    state.emit(
+        slot,
+        Box::new(move |gate| match gate {
+            Ok(()) => world.fetch(request, reply),
+            Err(error) => reply.send(Err(error)),
+        }),
+    );
     Ok(state.wait_for(answer, |response| CallAnswer::Response(Box::new(response))))
 }
 
@@ -99,10 +107,15 @@ pub fn op_call_cell_fetch(
     let request = request_from_js(scope, state, wire)?;
     let (reply, answer) = reply();
     let world = state.config.world.clone();
-    state.emit(slot, Box::new(move |gate| match gate {
-        Ok(()) => world.send_to_cell(&cell, name.as_deref(), CellEvent::Fetch { request, reply }),
-        Err(error) => reply.send(Err(error)),
-    }));
+    state.emit(
+        slot,
+        Box::new(move |gate| match gate {
+            Ok(()) => {
+                world.send_to_cell(&cell, name.as_deref(), CellEvent::Fetch { request, reply })
+            }
+            Err(error) => reply.send(Err(error)),
+        }),
+    );
     Ok(state.wait_for(answer, |response| CallAnswer::Response(Box::new(response))))
 }
 
@@ -125,10 +138,21 @@ pub fn op_call_cell_rpc(
     let cell = cell_id(state, namespace, &hex)?;
     let (reply, answer) = reply();
     let world = state.config.world.clone();
-    state.emit(slot, Box::new(move |gate| match gate {
-        Ok(()) => world.send_to_cell(&cell, name.as_deref(), CellEvent::Rpc(RpcCall { path, arguments, reply })),
-        Err(error) => reply.send(Err(error)),
-    }));
+    state.emit(
+        slot,
+        Box::new(move |gate| match gate {
+            Ok(()) => world.send_to_cell(
+                &cell,
+                name.as_deref(),
+                CellEvent::Rpc(RpcCall {
+                    path,
+                    arguments,
+                    reply,
+                }),
+            ),
+            Err(error) => reply.send(Err(error)),
+        }),
+    );
     Ok(state.wait_for(answer, CallAnswer::Bytes))
 }
 
@@ -148,14 +172,22 @@ pub fn op_call_worker_fetch(
     let request = request_from_js(scope, state, wire)?;
     let (reply, answer) = reply();
     let (world, code) = (state.config.world.clone(), state.config.code.clone());
-    state.emit(slot, Box::new(move |gate| match gate {
-        Ok(()) => world.send_to_worker(
-            &code,
-            worker.as_deref(),
-            WorkerEvent::Fetch { entrypoint, props, request, reply },
-        ),
-        Err(error) => reply.send(Err(error)),
-    }));
+    state.emit(
+        slot,
+        Box::new(move |gate| match gate {
+            Ok(()) => world.send_to_worker(
+                &code,
+                worker.as_deref(),
+                WorkerEvent::Fetch {
+                    entrypoint,
+                    props,
+                    request,
+                    reply,
+                },
+            ),
+            Err(error) => reply.send(Err(error)),
+        }),
+    );
     Ok(state.wait_for(answer, |response| CallAnswer::Response(Box::new(response))))
 }
 
@@ -177,10 +209,25 @@ pub fn op_call_worker_rpc(
     let state = state.borrow_mut::<HostState>();
     let (reply, answer) = reply();
     let (world, code) = (state.config.world.clone(), state.config.code.clone());
-    let call = RpcCall { path, arguments, reply };
-    state.emit(slot, Box::new(move |gate| match gate {
-        Ok(()) => world.send_to_worker(&code, worker.as_deref(), WorkerEvent::Rpc { entrypoint, props, call }),
-        Err(error) => call.reply.send(Err(error)),
-    }));
+    let call = RpcCall {
+        path,
+        arguments,
+        reply,
+    };
+    state.emit(
+        slot,
+        Box::new(move |gate| match gate {
+            Ok(()) => world.send_to_worker(
+                &code,
+                worker.as_deref(),
+                WorkerEvent::Rpc {
+                    entrypoint,
+                    props,
+                    call,
+                },
+            ),
+            Err(error) => call.reply.send(Err(error)),
+        }),
+    );
     Ok(state.wait_for(answer, CallAnswer::Bytes))
 }

@@ -37,10 +37,15 @@ pub fn op_event_respond(
     let state = state.borrow_mut::<HostState>();
     let body = super::body_from_js(scope, state, whole, channel);
     let websocket = match state.sockets.remove(&socket) {
-        Some(SocketState::Plain { outgoing, incoming: Some(incoming) }) => {
-            Some(crate::socket::SocketEnd { outgoing, incoming })
+        Some(SocketState::Plain {
+            outgoing,
+            incoming: Some(incoming),
+        }) => Some(crate::socket::SocketEnd { outgoing, incoming }),
+        Some(_) => {
+            return Err(JsErrorBox::type_error(
+                "This WebSocket is in use and cannot be returned.",
+            ));
         }
-        Some(_) => return Err(JsErrorBox::type_error("This WebSocket is in use and cannot be returned.")),
         None => None,
     };
     let Some(event) = state.events.get_mut(&id) else {
@@ -51,8 +56,9 @@ pub fn op_event_respond(
         return Ok(());
     };
     let response = HttpResponse {
-        status: StatusCode::from_u16(status as u16)
-            .map_err(|_| JsErrorBox::range_error(format!("{status} is not an HTTP status code.")))?,
+        status: StatusCode::from_u16(status as u16).map_err(|_| {
+            JsErrorBox::range_error(format!("{status} is not an HTTP status code."))
+        })?,
         status_text: (!status_text.is_empty()).then_some(status_text),
         headers,
         body,
@@ -60,7 +66,10 @@ pub fn op_event_respond(
         body_is_encoded: encoded,
         url: None,
     };
-    state.emit(slot, Box::new(move |gate| reply.send(gate.map(|()| response))));
+    state.emit(
+        slot,
+        Box::new(move |gate| reply.send(gate.map(|()| response))),
+    );
     Ok(())
 }
 
@@ -85,11 +94,16 @@ pub fn op_event_return(
         }
         Some(Waiter::Alarm(reply, _)) => {
             let next_ms = state.end_alarm(slot, true);
-            state.emit(slot, Box::new(move |gate| reply.send(gate.map(|()| AlarmOutcome { next_ms }))));
+            state.emit(
+                slot,
+                Box::new(move |gate| reply.send(gate.map(|()| AlarmOutcome { next_ms }))),
+            );
         }
         Some(Waiter::Scheduled(reply)) => reply.send(Ok(())),
         Some(Waiter::Nobody) | None => {}
-        Some(Waiter::Fetch(reply)) => reply.send(Err(EventError::new("a request was answered without a response"))),
+        Some(Waiter::Fetch(reply)) => reply.send(Err(EventError::new(
+            "a request was answered without a response",
+        ))),
     }
 }
 
@@ -113,7 +127,10 @@ pub fn op_event_fail(
     if let Waiter::Alarm(_, retry_count) = &waiter {
         state.end_alarm(slot, *retry_count >= ALARM_RETRIES_MAX);
     }
-    state.emit(slot, Box::new(move |gate| waiter.fail(gate.err().unwrap_or(error))));
+    state.emit(
+        slot,
+        Box::new(move |gate| waiter.fail(gate.err().unwrap_or(error))),
+    );
 }
 
 const LEVELS: [&str; 6] = ["debug", "log", "info", "warn", "error", "exception"];
@@ -131,14 +148,21 @@ pub fn op_console(
     #[string] event: String,
 ) {
     if text.len() > LINE_MAX_BYTES {
-        let end = (0..=LINE_MAX_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let end = (0..=LINE_MAX_BYTES)
+            .rev()
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or(0);
         text.truncate(end);
         text.push_str(" … (truncated)");
     }
     let text = crate::loader::without_addresses(&text);
     let state = state.borrow_mut::<HostState>();
     let cell = state.cell_of(slot).map(|cell| {
-        let id = cell.image.name.clone().unwrap_or_else(|| cell.image.cell.object.to_hex());
+        let id = cell
+            .image
+            .name
+            .clone()
+            .unwrap_or_else(|| cell.image.cell.object.to_hex());
         (cell.image.class_name.clone(), id)
     });
     state.config.world.console(ConsoleLine {

@@ -31,17 +31,27 @@ pub fn op_id_unique(state: &mut OpState, number: u32) -> Result<String, JsErrorB
 /// The id of a name, in hex.
 #[op2]
 #[string]
-pub fn op_id_from_name(state: &mut OpState, number: u32, #[string] name: &str) -> Result<String, JsErrorBox> {
+pub fn op_id_from_name(
+    state: &mut OpState,
+    number: u32,
+    #[string] name: &str,
+) -> Result<String, JsErrorBox> {
     Ok(namespace(state, number)?.id_from_name(name).to_hex())
 }
 
 /// The id that a string stands for, in canonical form.
 #[op2]
 #[string]
-pub fn op_id_check(state: &mut OpState, number: u32, #[string] text: &str) -> Result<String, JsErrorBox> {
+pub fn op_id_check(
+    state: &mut OpState,
+    number: u32,
+    #[string] text: &str,
+) -> Result<String, JsErrorBox> {
     let id = ObjectId::from_hex(text).map_err(|error| JsErrorBox::type_error(error.to_string()))?;
     if !namespace(state, number)?.owns(&id) {
-        return Err(JsErrorBox::type_error("Durable Object ID is not valid for this namespace."));
+        return Err(JsErrorBox::type_error(
+            "Durable Object ID is not valid for this namespace.",
+        ));
     }
     Ok(id.to_hex())
 }
@@ -49,7 +59,10 @@ pub fn op_id_check(state: &mut OpState, number: u32, #[string] text: &str) -> Re
 /// Contents of a module that is not ECMAScript.
 #[op2]
 #[buffer]
-pub fn op_module_bytes(state: &mut OpState, #[string] specifier: &str) -> Result<Vec<u8>, JsErrorBox> {
+pub fn op_module_bytes(
+    state: &mut OpState,
+    #[string] specifier: &str,
+) -> Result<Vec<u8>, JsErrorBox> {
     state
         .borrow::<HostState>()
         .config
@@ -74,13 +87,17 @@ pub fn op_module_compile<'s>(
         let module = modules
             .iter()
             .find(|module| module.specifier == specifier && module.kind == ModuleKind::CommonJs)
-            .ok_or_else(|| JsErrorBox::type_error(format!("no CommonJS module \"{specifier}\" in this Worker")))?;
+            .ok_or_else(|| {
+                JsErrorBox::type_error(format!("no CommonJS module \"{specifier}\" in this Worker"))
+            })?;
         String::from_utf8_lossy(&module.source).into_owned()
     };
     let text = v8::String::new(scope, &source)
         .ok_or_else(|| JsErrorBox::range_error(format!("module \"{specifier}\" is too long")))?;
     let address = super::text(scope, &crate::loader::address_of(specifier));
-    let origin = v8::ScriptOrigin::new(scope, address, 0, 0, false, 0, None, false, false, false, None);
+    let origin = v8::ScriptOrigin::new(
+        scope, address, 0, 0, false, 0, None, false, false, false, None,
+    );
     let mut source = v8::script_compiler::Source::new(text, Some(&origin));
     let names = ["module", "exports", "require"];
     let names: Vec<v8::Local<v8::String>> = names
@@ -96,21 +113,29 @@ pub fn op_module_compile<'s>(
         v8::script_compiler::NoCacheReason::NoReason,
     )
     // The exception of the compiler is pending and reaches the script as it is.
-    .ok_or_else(|| JsErrorBox::new("SyntaxError", format!("module \"{specifier}\" does not compile")))
+    .ok_or_else(|| {
+        JsErrorBox::new(
+            "SyntaxError",
+            format!("module \"{specifier}\" does not compile"),
+        )
+    })
 }
 
 /// Kind of a module, as a number that `modules.js` knows; -1 when there is none.
 #[op2(fast)]
 pub fn op_module_kind(state: &mut OpState, #[string] specifier: &str) -> i32 {
     let modules = &state.borrow::<HostState>().config.code.modules;
-    modules.iter().find(|module| module.specifier == specifier).map_or(-1, |module| match module.kind {
-        ModuleKind::EsModule => 0,
-        ModuleKind::CommonJs => 1,
-        ModuleKind::CompiledWasm => 2,
-        ModuleKind::Text => 3,
-        ModuleKind::Data => 4,
-        ModuleKind::Json => 5,
-    })
+    modules
+        .iter()
+        .find(|module| module.specifier == specifier)
+        .map_or(-1, |module| match module.kind {
+            ModuleKind::EsModule => 0,
+            ModuleKind::CommonJs => 1,
+            ModuleKind::CompiledWasm => 2,
+            ModuleKind::Text => 3,
+            ModuleKind::Data => 4,
+            ModuleKind::Json => 5,
+        })
 }
 
 /// Compares without revealing by its duration where the difference is. Equal lengths are the

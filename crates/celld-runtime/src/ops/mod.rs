@@ -27,14 +27,20 @@ pub(crate) fn headers_from_js(
 ) -> Result<HeaderMap, JsErrorBox> {
     let mut headers = HeaderMap::with_capacity(flat.length() as usize / 2);
     for index in (0..flat.length()).step_by(2) {
-        let (Some(name), Some(value)) = (flat.get_index(scope, index), flat.get_index(scope, index + 1)) else {
+        let (Some(name), Some(value)) = (
+            flat.get_index(scope, index),
+            flat.get_index(scope, index + 1),
+        ) else {
             break;
         };
         let name = to_text(scope, name);
         let parsed = http::HeaderName::from_bytes(name.as_bytes())
             .map_err(|_| JsErrorBox::type_error(format!("Invalid header name: {name}")))?;
         // Header values are byte strings: one character, one byte.
-        let raw: Vec<u8> = to_text(scope, value).chars().map(|c| c as u32 as u8).collect();
+        let raw: Vec<u8> = to_text(scope, value)
+            .chars()
+            .map(|c| c as u32 as u8)
+            .collect();
         let value = http::HeaderValue::from_bytes(&raw)
             .map_err(|_| JsErrorBox::type_error(format!("Invalid value of header \"{name}\".")))?;
         headers.append(parsed, value);
@@ -56,7 +62,10 @@ pub(crate) fn headers_to_js<'s>(
 }
 
 /// A string of one character per byte.
-pub(crate) fn one_byte<'s>(scope: &mut v8::PinScope<'s, '_>, bytes: &[u8]) -> v8::Local<'s, v8::Value> {
+pub(crate) fn one_byte<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    bytes: &[u8],
+) -> v8::Local<'s, v8::Value> {
     v8::String::new_from_one_byte(scope, bytes, v8::NewStringType::Normal)
         .map_or_else(|| v8::String::empty(scope).into(), Into::into)
 }
@@ -67,7 +76,10 @@ pub(crate) fn text<'s>(scope: &mut v8::PinScope<'s, '_>, text: &str) -> v8::Loca
 }
 
 /// A `Uint8Array` with its own copy of the bytes.
-pub(crate) fn bytes<'s>(scope: &mut v8::PinScope<'s, '_>, bytes: &[u8]) -> v8::Local<'s, v8::Value> {
+pub(crate) fn bytes<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    bytes: &[u8],
+) -> v8::Local<'s, v8::Value> {
     let store = v8::ArrayBuffer::new_backing_store_from_vec(bytes.to_vec()).make_shared();
     let buffer = v8::ArrayBuffer::with_backing_store(scope, &store);
     v8::Uint8Array::new(scope, buffer, 0, bytes.len())
@@ -75,7 +87,10 @@ pub(crate) fn bytes<'s>(scope: &mut v8::PinScope<'s, '_>, bytes: &[u8]) -> v8::L
 }
 
 /// The contents of a string or a typed array.
-pub(crate) fn payload(scope: &mut v8::PinScope<'_, '_>, value: v8::Local<v8::Value>) -> Option<Bytes> {
+pub(crate) fn payload(
+    scope: &mut v8::PinScope<'_, '_>,
+    value: v8::Local<v8::Value>,
+) -> Option<Bytes> {
     if let Ok(view) = v8::Local::<v8::ArrayBufferView>::try_from(value) {
         let mut copy = vec![0; view.byte_length()];
         view.copy_contents(&mut copy);
@@ -105,7 +120,10 @@ pub(crate) fn body_from_js(
 }
 
 /// An error as `errors.js` describes one.
-pub(crate) fn error_from_js(scope: &mut v8::PinScope<'_, '_>, value: v8::Local<v8::Value>) -> EventError {
+pub(crate) fn error_from_js(
+    scope: &mut v8::PinScope<'_, '_>,
+    value: v8::Local<v8::Value>,
+) -> EventError {
     let mut error = EventError::new("unknown error");
     let Ok(object) = v8::Local::<v8::Object>::try_from(value) else {
         return error;
@@ -114,7 +132,12 @@ pub(crate) fn error_from_js(scope: &mut v8::PinScope<'_, '_>, value: v8::Local<v
         let key = text(scope, name);
         object.get(scope, key).filter(|value| !value.is_undefined())
     };
-    let (name, message, stack, own) = (member("name"), member("message"), member("stack"), member("value"));
+    let (name, message, stack, own) = (
+        member("name"),
+        member("message"),
+        member("stack"),
+        member("value"),
+    );
     error.retryable = member("retryable").is_some_and(|flag| flag.is_true());
     error.overloaded = member("overloaded").is_some_and(|flag| flag.is_true());
     error.durable_object_reset = member("reset").is_some_and(|flag| flag.is_true());

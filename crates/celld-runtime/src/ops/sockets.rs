@@ -10,7 +10,9 @@ use deno_core::{JsBuffer, OpState, ToV8, op2, v8};
 use deno_error::JsErrorBox;
 use parking_lot::Mutex;
 
-use crate::socket::{CellSocket, CellSockets, CloseFrame, SocketMessage, next_socket_id, socket_pair};
+use crate::socket::{
+    CellSocket, CellSockets, CloseFrame, SocketMessage, next_socket_id, socket_pair,
+};
 use crate::state::{HostState, SocketState};
 
 const OPEN: u64 = 1;
@@ -98,11 +100,14 @@ fn transmit(state: &mut HostState, id: u32, slot: u32, message: SocketMessage) {
     };
     // A full channel means that the peer has not read tens of thousands of messages: the message
     // is dropped with the connection, since dropping it alone would corrupt the conversation.
-    state.emit(slot, Box::new(move |gate| {
-        if gate.is_ok() && outgoing.try_send(message).is_err() {
-            tracing::debug!("a WebSocket's peer is gone or does not read");
-        }
-    }));
+    state.emit(
+        slot,
+        Box::new(move |gate| {
+            if gate.is_ok() && outgoing.try_send(message).is_err() {
+                tracing::debug!("a WebSocket's peer is gone or does not read");
+            }
+        }),
+    );
 }
 
 /// Sends a string or bytes.
@@ -124,12 +129,21 @@ pub fn op_socket_send(
 
 /// Sends a close frame; code 0 sends one without a code.
 #[op2(fast)]
-pub fn op_socket_close(state: &mut OpState, id: u32, code: u32, #[string] reason: String, slot: u32) {
+pub fn op_socket_close(
+    state: &mut OpState,
+    id: u32,
+    code: u32,
+    #[string] reason: String,
+    slot: u32,
+) {
     let state = state.borrow_mut::<HostState>();
     if let Some(SocketState::Hibernatable(socket)) = state.sockets.get(&id) {
         socket.ready_state.fetch_max(CLOSING, Ordering::Relaxed);
     }
-    let frame = (code != 0).then_some(CloseFrame { code: code as u16, reason });
+    let frame = (code != 0).then_some(CloseFrame {
+        code: code as u16,
+        reason,
+    });
     transmit(state, id, slot, SocketMessage::Close(frame));
 }
 
@@ -156,14 +170,24 @@ pub fn op_socket_accept(
     let state = state.borrow_mut::<HostState>();
     let world = state.config.world.clone();
     let Some(cell) = state.cell_of(slot) else {
-        return Err(JsErrorBox::generic("This Durable Object instance has ended."));
+        return Err(JsErrorBox::generic(
+            "This Durable Object instance has ended.",
+        ));
     };
     let (cell_id, sockets) = (cell.image.cell.clone(), cell.image.sockets.clone());
     if sockets.sockets.lock().len() >= CELL_SOCKETS_MAX {
-        return Err(JsErrorBox::generic(format!("only {CELL_SOCKETS_MAX} websockets can be accepted on a single Durable Object instance")));
+        return Err(JsErrorBox::generic(format!(
+            "only {CELL_SOCKETS_MAX} websockets can be accepted on a single Durable Object instance"
+        )));
     }
-    let Some(SocketState::Plain { outgoing, incoming: Some(incoming) }) = state.sockets.remove(&id) else {
-        return Err(JsErrorBox::type_error("This WebSocket cannot be accepted for hibernation."));
+    let Some(SocketState::Plain {
+        outgoing,
+        incoming: Some(incoming),
+    }) = state.sockets.remove(&id)
+    else {
+        return Err(JsErrorBox::type_error(
+            "This WebSocket cannot be accepted for hibernation.",
+        ));
     };
     let socket = Arc::new(CellSocket {
         id: next_socket_id(),
@@ -175,7 +199,9 @@ pub fn op_socket_accept(
     });
     sockets.sockets.lock().push(socket.clone());
     state.socket_numbers.insert(socket.id, id);
-    state.sockets.insert(id, SocketState::Hibernatable(socket.clone()));
+    state
+        .sockets
+        .insert(id, SocketState::Hibernatable(socket.clone()));
     world.adopt_socket(&cell_id, socket, incoming);
     Ok(())
 }
@@ -265,8 +291,9 @@ pub fn op_auto_response_get(state: &mut OpState, slot: u32) -> Option<(String, S
 /// When an auto-response was last sent on a socket, in ms since the epoch; 0 for never.
 #[op2(fast)]
 pub fn op_auto_response_time(state: &mut OpState, id: u32) -> f64 {
-    hibernatable(state.borrow::<HostState>(), id)
-        .map_or(0.0, |socket| socket.auto_response_ms.load(Ordering::Relaxed) as f64)
+    hibernatable(state.borrow::<HostState>(), id).map_or(0.0, |socket| {
+        socket.auto_response_ms.load(Ordering::Relaxed) as f64
+    })
 }
 
 /// The event timeout of a cell's sockets, in ms; 0 for none.

@@ -23,7 +23,8 @@ impl RowSink for Values<'_, '_, '_> {
     }
     // Integers reach scripts as doubles, as on Cloudflare.
     fn integer(&mut self, value: i64) {
-        self.values.push(v8::Number::new(self.scope, value as f64).into());
+        self.values
+            .push(v8::Number::new(self.scope, value as f64).into());
     }
     fn real(&mut self, value: f64) {
         self.values.push(v8::Number::new(self.scope, value).into());
@@ -33,7 +34,8 @@ impl RowSink for Values<'_, '_, '_> {
     }
     fn blob(&mut self, value: &[u8]) {
         let store = v8::ArrayBuffer::new_backing_store_from_vec(value.to_vec()).make_shared();
-        self.values.push(v8::ArrayBuffer::with_backing_store(self.scope, &store).into());
+        self.values
+            .push(v8::ArrayBuffer::with_backing_store(self.scope, &store).into());
     }
 }
 
@@ -73,7 +75,10 @@ pub fn op_sql_exec<'s>(
             Some(binding(scope, value))
         })
         .collect();
-    let mut rows = Values { scope, values: Vec::new() };
+    let mut rows = Values {
+        scope,
+        values: Vec::new(),
+    };
     let (outcome, cursor, read, written) = with_db(state, slot, |db| {
         let outcome = db.sql_exec(sql, &values)?;
         let Some(cursor) = outcome.cursor else {
@@ -81,10 +86,19 @@ pub fn op_sql_exec<'s>(
             return Ok((outcome, None, counts.0, counts.1));
         };
         let step = db.cursor_next(cursor, FIRST_ROWS, &mut rows)?;
-        Ok((outcome, (!step.done).then_some(cursor), step.rows_read, step.rows_written))
+        Ok((
+            outcome,
+            (!step.done).then_some(cursor),
+            step.rows_read,
+            step.rows_written,
+        ))
     })?;
     let Values { scope, values } = rows;
-    let names: Vec<_> = outcome.columns.iter().map(|name| super::text(scope, name)).collect();
+    let names: Vec<_> = outcome
+        .columns
+        .iter()
+        .map(|name| super::text(scope, name))
+        .collect();
     let parts = [
         v8::Number::new(scope, cursor.map_or(0.0, to_number)).into(),
         array(scope, &names),
@@ -104,8 +118,13 @@ pub fn op_sql_next<'s>(
     cursor: f64,
     max_rows: u32,
 ) -> Result<v8::Local<'s, v8::Array>, JsErrorBox> {
-    let mut rows = Values { scope, values: Vec::new() };
-    let step = with_db(state, slot, |db| db.cursor_next(from_number(cursor), max_rows as usize, &mut rows))?;
+    let mut rows = Values {
+        scope,
+        values: Vec::new(),
+    };
+    let step = with_db(state, slot, |db| {
+        db.cursor_next(from_number(cursor), max_rows as usize, &mut rows)
+    })?;
     let Values { scope, values } = rows;
     let parts = [
         array(scope, &values),
@@ -118,7 +137,11 @@ pub fn op_sql_next<'s>(
 
 /// Rows read and written by a cursor that is still open.
 #[op2]
-pub fn op_sql_counts(state: &mut OpState, slot: u32, cursor: f64) -> Result<(f64, f64), JsErrorBox> {
+pub fn op_sql_counts(
+    state: &mut OpState,
+    slot: u32,
+    cursor: f64,
+) -> Result<(f64, f64), JsErrorBox> {
     struct Nothing;
     impl RowSink for Nothing {
         fn null(&mut self) {}
@@ -127,7 +150,9 @@ pub fn op_sql_counts(state: &mut OpState, slot: u32, cursor: f64) -> Result<(f64
         fn text(&mut self, _: &str) {}
         fn blob(&mut self, _: &[u8]) {}
     }
-    let step = with_db(state, slot, |db| db.cursor_next(from_number(cursor), 0, &mut Nothing))?;
+    let step = with_db(state, slot, |db| {
+        db.cursor_next(from_number(cursor), 0, &mut Nothing)
+    })?;
     Ok((step.rows_read as f64, step.rows_written as f64))
 }
 

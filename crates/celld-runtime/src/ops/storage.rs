@@ -15,7 +15,9 @@ pub(super) fn failure(state: &mut HostState, slot: u32, error: StorageError) -> 
         state.resets.push((slot, reset));
     }
     match error {
-        StorageError::KeyTooLong { .. } | StorageError::ValueTooLong { .. } => JsErrorBox::range_error(text),
+        StorageError::KeyTooLong { .. } | StorageError::ValueTooLong { .. } => {
+            JsErrorBox::range_error(text)
+        }
         _ => JsErrorBox::generic(text),
     }
 }
@@ -52,14 +54,20 @@ pub(super) fn with_db<T>(
 }
 
 /// Opens a cell's database from the image that it came with.
-pub fn open<'c>(cell: &'c mut Cell, code: &crate::api::WorkerCode) -> Result<&'c mut CellDb, StorageError> {
+pub fn open<'c>(
+    cell: &'c mut Cell,
+    code: &crate::api::WorkerCode,
+) -> Result<&'c mut CellDb, StorageError> {
     if cell.db.is_none() {
         let sqlite_api = code
             .classes
             .iter()
             .find(|class| class.namespace == cell.image.cell.namespace)
             .is_none_or(|class| class.sqlite);
-        let options = celld_storage::OpenOptions { sqlite_api, ..Default::default() };
+        let options = celld_storage::OpenOptions {
+            sqlite_api,
+            ..Default::default()
+        };
         let image = celld_storage::Image {
             snapshot: cell.image.snapshot.as_deref(),
             tail: &cell.image.tail,
@@ -77,7 +85,11 @@ pub fn open<'c>(cell: &'c mut Cell, code: &crate::api::WorkerCode) -> Result<&'c
 /// A value's bytes; `null` when the key is missing.
 #[op2]
 #[buffer]
-pub fn op_kv_get(state: &mut OpState, slot: u32, #[string] key: &str) -> Result<Option<Vec<u8>>, JsErrorBox> {
+pub fn op_kv_get(
+    state: &mut OpState,
+    slot: u32,
+    #[string] key: &str,
+) -> Result<Option<Vec<u8>>, JsErrorBox> {
     with_db(state, slot, |db| db.kv_get(key))
 }
 
@@ -94,7 +106,11 @@ pub fn op_kv_put(
 
 /// Removes a key; true when it was there.
 #[op2(fast)]
-pub fn op_kv_delete(state: &mut OpState, slot: u32, #[string] key: &str) -> Result<bool, JsErrorBox> {
+pub fn op_kv_delete(
+    state: &mut OpState,
+    slot: u32,
+    #[string] key: &str,
+) -> Result<bool, JsErrorBox> {
     with_db(state, slot, |db| db.kv_delete(key))
 }
 
@@ -133,11 +149,11 @@ pub fn op_kv_list<'s>(
 /// Removes everything, the alarm included.
 #[op2(fast)]
 pub fn op_kv_delete_all(state: &mut OpState, slot: u32) -> Result<(), JsErrorBox> {
-    let keeps_alarm = state
-        .borrow::<HostState>()
-        .config
-        .code
-        .lacks_flag("2026-02-24", "delete_all_deletes_alarm", "delete_all_preserves_alarm");
+    let keeps_alarm = state.borrow::<HostState>().config.code.lacks_flag(
+        "2026-02-24",
+        "delete_all_deletes_alarm",
+        "delete_all_preserves_alarm",
+    );
     with_db(state, slot, |db| db.delete_all(!keeps_alarm))?;
     if !keeps_alarm {
         if let Some(cell) = state.borrow_mut::<HostState>().cell_of(slot) {
@@ -163,7 +179,9 @@ pub fn op_alarm_get(state: &mut OpState, slot: u32) -> Result<f64, JsErrorBox> {
 /// Sets the alarm; -1 clears it.
 #[op2(fast)]
 pub fn op_alarm_set(state: &mut OpState, slot: u32, at: f64) -> Result<(), JsErrorBox> {
-    with_db(state, slot, |db| db.set_alarm((at >= 0.0).then_some(at as i64)))?;
+    with_db(state, slot, |db| {
+        db.set_alarm((at >= 0.0).then_some(at as i64))
+    })?;
     if let Some(cell) = state.borrow_mut::<HostState>().cell_of(slot) {
         cell.alarm_changed = cell.alarm_running.is_some();
     }
