@@ -84,9 +84,9 @@ pub(crate) struct Found {
 }
 
 impl StaticAssets {
-    /// What answers for an unescaped path. `scratch` keeps the path of a redirect.
-    pub fn resolve<'a>(&'a self, path: &str, scratch: &'a mut String) -> Outcome<'a> {
-        resolve::resolve(self, path, self.not_found_handling, scratch)
+    /// What answers for a path that starts with a slash and has no escapes.
+    pub fn resolve(&self, path: &str) -> Outcome<'_> {
+        resolve::resolve(self, path, self.not_found_handling)
     }
 
     /// The answer that a request from outside gets without the Worker.
@@ -109,8 +109,7 @@ impl StaticAssets {
     fn find(&self, request: &HttpRequest, not_found: NotFoundHandling) -> Option<Found> {
         let url = Url::parse(&request.url).ok()?;
         let path = resolve::decode(url.path());
-        let mut scratch = String::new();
-        let outcome = resolve::resolve(self, &path, not_found, &mut scratch);
+        let outcome = resolve::resolve(self, &path, not_found);
         if outcome != Outcome::Nothing && !matches!(request.method, Method::GET | Method::HEAD) {
             let mut headers = HeaderMap::new();
             headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -123,7 +122,7 @@ impl StaticAssets {
         // A file has one address: the path in its usual escaped form.
         let (to, served) = match outcome {
             Outcome::Nothing => return None,
-            Outcome::Redirect(to) => (resolve::encode(to), None),
+            Outcome::Redirect(to) => (resolve::encode(&to), None),
             Outcome::File { file, not_found } => (resolve::encode(&path), Some((file, not_found))),
         };
         match served {

@@ -17,7 +17,7 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b')');
 
 /// What answers for a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
     /// A file.
     File {
@@ -27,7 +27,7 @@ pub enum Outcome<'a> {
         not_found: bool,
     },
     /// Another path; nothing in it is escaped.
-    Redirect(&'a str),
+    Redirect(String),
     /// Nothing.
     Nothing,
 }
@@ -59,37 +59,13 @@ pub(super) fn encode(path: &str) -> String {
     parts.join("/")
 }
 
-/// Finds what answers for `path`, which starts with a slash and has no escapes. `scratch` keeps the
-/// path of a redirect.
+/// Finds what answers for `path`, which starts with a slash and has no escapes.
 pub(super) fn resolve<'a>(
     assets: &'a StaticAssets,
     path: &str,
     not_found: NotFoundHandling,
-    scratch: &'a mut String,
 ) -> Outcome<'a> {
-    let search = Search { assets, not_found };
-    match search.find(path, true) {
-        Found::File(file) => Outcome::File {
-            file,
-            not_found: false,
-        },
-        Found::NotFound(file) => Outcome::File {
-            file,
-            not_found: true,
-        },
-        Found::Redirect(to) => {
-            *scratch = to;
-            Outcome::Redirect(scratch)
-        }
-        Found::Nothing => Outcome::Nothing,
-    }
-}
-
-enum Found<'a> {
-    File(&'a AssetFile),
-    NotFound(&'a AssetFile),
-    Redirect(String),
-    Nothing,
+    Search { assets, not_found }.find(path, true)
 }
 
 struct Search<'a> {
@@ -98,7 +74,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn find(&self, path: &str, may_redirect: bool) -> Found<'a> {
+    fn find(&self, path: &str, may_redirect: bool) -> Outcome<'a> {
         let by_html = match self.assets.html_handling {
             HtmlHandling::AutoTrailingSlash => self.automatic(path, may_redirect),
             HtmlHandling::ForceTrailingSlash => self.forced(path, may_redirect),
@@ -109,7 +85,7 @@ impl<'a> Search<'a> {
     }
 
     /// `/a` is `a.html`, `/a/` is `a/index.html`.
-    fn automatic(&self, path: &str, may: bool) -> Option<Found<'a>> {
+    fn automatic(&self, path: &str, may: bool) -> Option<Outcome<'a>> {
         let redirect = |file: &str, to: &str| may.then(|| self.redirect(file, to)).flatten();
         let special = if let Some(dir) = path.strip_suffix("/index") {
             let exact = self.serve(path);
@@ -134,7 +110,7 @@ impl<'a> Search<'a> {
     }
 
     /// `/a/` is `a.html` or `a/index.html`.
-    fn forced(&self, path: &str, may: bool) -> Option<Found<'a>> {
+    fn forced(&self, path: &str, may: bool) -> Option<Outcome<'a>> {
         let redirect = |file: &str, to: &str| may.then(|| self.redirect(file, to)).flatten();
         let special = if let Some(dir) = path.strip_suffix("/index") {
             let to = format!("{dir}/");
@@ -164,7 +140,7 @@ impl<'a> Search<'a> {
     }
 
     /// `/a` is `a.html` or `a/index.html`; only the root ends with a slash.
-    fn dropped(&self, path: &str, may: bool) -> Option<Found<'a>> {
+    fn dropped(&self, path: &str, may: bool) -> Option<Outcome<'a>> {
         let redirect = |file: &str, to: &str| may.then(|| self.redirect(file, to)).flatten();
         let special = if let Some(dir) = path.strip_suffix("/index") {
             let exact = self.serve(path);
@@ -196,39 +172,45 @@ impl<'a> Search<'a> {
             .or_else(|| self.serve(&format!("{path}/index.html")))
     }
 
-    fn serve(&self, path: &str) -> Option<Found<'a>> {
-        self.assets.files.get(path).map(Found::File)
+    fn serve(&self, path: &str) -> Option<Outcome<'a>> {
+        self.assets.files.get(path).map(|file| Outcome::File {
+            file,
+            not_found: false,
+        })
     }
 
     /// A redirect from a path that means `file` to one that serves the same content.
-    fn redirect(&self, file: &str, to: &str) -> Option<Found<'a>> {
+    fn redirect(&self, file: &str, to: &str) -> Option<Outcome<'a>> {
         let file = self.assets.files.get(file)?;
         if self.assets.files.contains_key(to) {
             return None;
         }
         match self.find(to, false) {
-            Found::File(there) | Found::NotFound(there) if there.blob == file.blob => {
-                Some(Found::Redirect(to.to_owned()))
+            Outcome::File { file: there, .. } if there.blob == file.blob => {
+                Some(Outcome::Redirect(to.to_owned()))
             }
             _ => None,
         }
     }
 
-    fn fallback(&self, path: &str) -> Found<'a> {
+    fn fallback(&self, path: &str) -> Outcome<'a> {
         match self.not_found {
-            NotFoundHandling::None => Found::Nothing,
+            NotFoundHandling::None => Outcome::Nothing,
             NotFoundHandling::SinglePageApplication => {
-                self.serve("/index.html").unwrap_or(Found::Nothing)
+                self.serve("/index.html").unwrap_or(Outcome::Nothing)
             }
             NotFoundHandling::Page404 => {
                 let mut dir = path;
                 while let Some((above, _)) = dir.rsplit_once('/') {
                     if let Some(file) = self.assets.files.get(&format!("{above}/404.html")) {
-                        return Found::NotFound(file);
+                        return Outcome::File {
+                            file,
+                            not_found: true,
+                        };
                     }
                     dir = above;
                 }
-                Found::Nothing
+                Outcome::Nothing
             }
         }
     }

@@ -28,8 +28,7 @@ fn site(html: HtmlHandling, not_found: NotFoundHandling, paths: &[&str]) -> Stat
 
 /// `=file`, `404=file`, `>path` or `-`.
 fn at(site: &StaticAssets, path: &str) -> String {
-    let mut scratch = String::new();
-    match site.resolve(path, &mut scratch) {
+    match site.resolve(path) {
         Outcome::File {
             file,
             not_found: false,
