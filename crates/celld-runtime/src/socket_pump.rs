@@ -21,12 +21,12 @@ pub async fn pump(
 ) {
     loop {
         let message = incoming.recv().await;
-        if let Some(SocketMessage::Text(text)) = &message {
-            if let Some(answer) = auto_response(&sockets, text) {
-                socket.auto_response_ms.store(now_ms(), Ordering::Relaxed);
-                let _ = socket.outgoing.send(SocketMessage::Text(answer)).await;
-                continue;
-            }
+        if let Some(SocketMessage::Text(text)) = &message
+            && let Some(answer) = auto_response(&sockets, text)
+        {
+            socket.auto_response_ms.store(now_ms(), Ordering::Relaxed);
+            let _ = socket.outgoing.send(SocketMessage::Text(answer)).await;
+            continue;
         }
         if socket.ready_state.load(Ordering::Relaxed) == CLOSED {
             // The object was reset: its successor knows nothing of this socket.

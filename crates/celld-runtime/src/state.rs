@@ -213,10 +213,10 @@ impl HostState {
 
     /// Notes that the turn's end has to look at a cell.
     pub fn touch(&mut self, slot: u32) {
-        if let Some(id) = self.slots.get(&slot) {
-            if self.touched.last() != Some(id) {
-                self.touched.push(id.clone());
-            }
+        if let Some(id) = self.slots.get(&slot)
+            && self.touched.last() != Some(id)
+        {
+            self.touched.push(id.clone());
         }
     }
 

@@ -299,10 +299,10 @@ impl Isolate {
             return;
         };
         let remains = remains(&mut cell);
-        if let Some(db) = cell.db.take() {
-            if let Err(error) = db.destroy() {
-                tracing::warn!(cell = %id, %error, "cannot remove the working file of a cell");
-            }
+        if let Some(db) = cell.db.take()
+            && let Err(error) = db.destroy()
+        {
+            tracing::warn!(cell = %id, %error, "cannot remove the working file of a cell");
         }
         if let Some(eviction) = cell.eviction.take() {
             eviction.reply.send(remains);

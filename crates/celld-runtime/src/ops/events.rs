@@ -89,7 +89,7 @@ pub fn op_event_return(
     let slot = event.slot;
     match event.waiter.take() {
         Some(Waiter::Rpc(reply)) => {
-            let value = value.unwrap_or_else(Bytes::new);
+            let value = value.unwrap_or_default();
             state.emit(slot, Box::new(move |gate| reply.send(gate.map(|()| value))));
         }
         Some(Waiter::Alarm(reply, _)) => {

@@ -155,10 +155,8 @@ pub fn op_kv_delete_all(state: &mut OpState, slot: u32) -> Result<(), JsErrorBox
         "delete_all_preserves_alarm",
     );
     with_db(state, slot, |db| db.delete_all(!keeps_alarm))?;
-    if !keeps_alarm {
-        if let Some(cell) = state.borrow_mut::<HostState>().cell_of(slot) {
-            cell.alarm_changed = cell.alarm_running.is_some();
-        }
+    if !keeps_alarm && let Some(cell) = state.borrow_mut::<HostState>().cell_of(slot) {
+        cell.alarm_changed = cell.alarm_running.is_some();
     }
     Ok(())
 }
@@ -167,10 +165,11 @@ pub fn op_kv_delete_all(state: &mut OpState, slot: u32) -> Result<(), JsErrorBox
 /// counts as none, until the handler sets another.
 #[op2(fast)]
 pub fn op_alarm_get(state: &mut OpState, slot: u32) -> Result<f64, JsErrorBox> {
-    if let Some(cell) = state.borrow_mut::<HostState>().cell_of(slot) {
-        if cell.alarm_running.is_some() && !cell.alarm_changed {
-            return Ok(-1.0);
-        }
+    if let Some(cell) = state.borrow_mut::<HostState>().cell_of(slot)
+        && cell.alarm_running.is_some()
+        && !cell.alarm_changed
+    {
+        return Ok(-1.0);
     }
     let at = with_db(state, slot, CellDb::get_alarm)?;
     Ok(at.map_or(-1.0, |at| at as f64))
