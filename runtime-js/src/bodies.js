@@ -16,6 +16,8 @@ import { unwrap } from "./errors.js";
 const { InnerBody } = bodyApi;
 const { ReadableStream, isReadableStreamDisturbed } = streams;
 
+const unread = new FinalizationRegistry((/** @type {number} */ rid) => op_body_cancel(rid));
+
 /** Streams that still stand for an untouched host channel: they can move on without JavaScript. */
 const native = new WeakMap();
 
@@ -46,6 +48,8 @@ function hostStream(rid) {
     },
   });
   native.set(stream, rid);
+  // A body that nobody reads and nobody holds must not hold its sender.
+  unread.register(stream, rid, stream);
   return stream;
 }
 
@@ -105,6 +109,7 @@ export function bodyToHost(inner) {
   const rid = native.get(held);
   if (rid !== undefined) {
     native.delete(held);
+    unread.unregister(held);
     held.getReader();
     return { whole: null, rid, length, stream: null };
   }

@@ -7,6 +7,7 @@ import {
   op_socket_attach,
   op_socket_attachment,
   op_socket_close,
+  op_socket_drop,
   op_socket_next,
   op_socket_pair,
   op_socket_send,
@@ -334,14 +335,19 @@ export function WebSocketPair() {
   const [a, b] = op_socket_pair();
   /** @type {any} */
   const pair = new.target === undefined ? {} : Object.create(new.target.prototype);
-  pair[0] = WebSocket[PRIVATE](a);
-  pair[1] = WebSocket[PRIVATE](b);
+  pair[0] = socketFromHost(a);
+  pair[1] = socketFromHost(b);
   return pair;
 }
 
+/** Ends connections that no script can reach any more, unless someone else has taken them over. */
+const unreachable = new FinalizationRegistry((/** @type {number} */ rid) => op_socket_drop(rid));
+
 /** @param {number} rid */
 export function socketFromHost(rid) {
-  return WebSocket[PRIVATE](rid);
+  const socket = WebSocket[PRIVATE](rid);
+  unreachable.register(socket, rid);
+  return socket;
 }
 
 /** @param {any} socket */

@@ -1,6 +1,5 @@
 //! Outcomes of events, and console lines.
 
-use bytes::Bytes;
 use deno_core::{OpState, op2, v8};
 use deno_error::JsErrorBox;
 use http::StatusCode;
