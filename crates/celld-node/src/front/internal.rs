@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -27,6 +27,8 @@ const CONNECTIONS_MAX: usize = 256;
 const BODY_MAX_BYTES: usize = 16 << 20;
 /// Time for a request's head to arrive, and for an idle connection to be kept.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for a request's body to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Shortest token that is worth checking.
 const TOKEN_MIN_CHARS: usize = 16;
 
@@ -188,15 +190,26 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Full<By
         return response;
     }
     let (parts, body) = request.into_parts();
-    match Limited::new(body, BODY_MAX_BYTES).collect().await {
-        Ok(body) => shared
-            .handler
-            .handle(Request::from_parts(parts, body.to_bytes()))
-            .await
-            .map(Full::new),
-        Err(_) => plain(
+    let declared = http_body::Body::size_hint(&body).lower();
+    let too_large = || {
+        plain(
             StatusCode::PAYLOAD_TOO_LARGE,
-            "The request body is larger than 16 MiB, or ended early.\n",
+            "The request body is larger than 16 MiB.\n",
+        )
+    };
+    if declared > BODY_MAX_BYTES as u64 {
+        return too_large();
+    }
+    let arriving = Limited::new(body, BODY_MAX_BYTES).collect();
+    match tokio::time::timeout(BODY_TIMEOUT, arriving).await {
+        Ok(Ok(body)) => {
+            let request = Request::from_parts(parts, body.to_bytes());
+            shared.handler.handle(request).await.map(Full::new)
+        }
+        Ok(Err(error)) if error.is::<LengthLimitError>() => too_large(),
+        Ok(Err(_)) | Err(_) => plain(
+            StatusCode::REQUEST_TIMEOUT,
+            "The request body did not arrive in time.\n",
         ),
     }
 }

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod errors;
+mod hostile;
 mod http1;
 mod http2;
+mod internal;
 mod lifetime;
 mod streams;
 mod support;
