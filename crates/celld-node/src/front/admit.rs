@@ -58,13 +58,7 @@ pub(super) fn admit(
             "CONNECT is not supported here.",
         ));
     }
-    let length = declared_length(&parts.headers)?;
-    if length.is_some_and(|length| length > config.body_max_bytes) {
-        return Err(Refusal::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "The request body is larger than this server accepts.",
-        ));
-    }
+    let length = body_length(&parts.headers, config.body_max_bytes)?;
     let behind_proxy;
     let visitor = if config.trust_proxy {
         behind_proxy = visitor.behind_proxy(&parts.headers);
@@ -72,15 +66,8 @@ pub(super) fn admit(
     } else {
         visitor
     };
-    let url = url(&parts, origins, visitor.scheme()).map_err(|bad| {
-        Refusal::new(
-            StatusCode::BAD_REQUEST,
-            match bad {
-                BadTarget::Host => "The request has no valid Host header.",
-                BadTarget::Path => "The request target is not a valid URL.",
-            },
-        )
-    })?;
+    let url = url(&parts, origins, visitor.scheme())
+        .map_err(|bad| Refusal::new(StatusCode::BAD_REQUEST, bad.message()))?;
 
     let ray = edge.ray();
     let mut headers = parts.headers;
@@ -144,8 +131,9 @@ fn check_sizes(parts: &Parts, config: &FrontConfig) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// hyper has refused contradictory lengths already; what is left is one number or nothing.
-fn declared_length(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
+/// The declared length of the body, if it is one that is taken in. hyper has refused
+/// contradictory lengths already; what is left is one number or nothing.
+fn body_length(headers: &HeaderMap, max_bytes: u64) -> Result<Option<u64>, Refusal> {
     let Some(value) = headers.get(header::CONTENT_LENGTH) else {
         return Ok(None);
     };
@@ -154,7 +142,11 @@ fn declared_length(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
         .ok()
         .filter(|_| digits.iter().all(u8::is_ascii_digit));
     match number.and_then(|text| text.parse().ok()) {
-        Some(length) => Ok(Some(length)),
+        Some(length) if length <= max_bytes => Ok(Some(length)),
+        Some(_) => Err(Refusal::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "The request body is larger than this server accepts.",
+        )),
         None => Err(Refusal::new(
             StatusCode::BAD_REQUEST,
             "The Content-Length header is not valid.",

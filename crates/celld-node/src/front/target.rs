@@ -3,14 +3,22 @@
 use url::Url;
 
 /// The request's target cannot be made into a URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadTarget {
     /// No usable `Host` or `:authority`.
-    #[error("The request has no valid Host header.")]
     Host,
     /// The path or query is not that of a URL.
-    #[error("The request target is not a valid URL.")]
     Path,
+}
+
+impl BadTarget {
+    /// For the client.
+    pub(crate) fn message(self) -> &'static str {
+        match self {
+            Self::Host => "The request has no valid Host header.",
+            Self::Path => "The request target is not a valid URL.",
+        }
+    }
 }
 
 /// The normalized `scheme://host[:port]` of one connection's latest authority.
