@@ -91,7 +91,8 @@ pub async fn adopt(
 ) -> Result<(), String> {
     let code = code_of(id, deployment, modules);
     let assets = assets_of(deployment, &code);
-    node.deploy_with_assets(code, None, assets).await
+    let cpu_max = deployment.limits.cpu_ms.map(Duration::from_millis);
+    node.deploy_with_assets(code, cpu_max, assets).await
 }
 
 fn durable_class(class: &str, namespace: &NamespaceKey, sqlite: bool) -> DurableClass {

@@ -48,7 +48,7 @@ pub async fn dev(arguments: DevArgs, output: &Output) -> Result<(), Failure> {
         )
     })?;
     let console = Console::new(printer, output.json(), false);
-    let node = start_node(&data, &loaded, console.clone()).await?;
+    let node = start_node(&data, console.clone()).await?;
     let requests = Arc::new(DevFront::new(node.handle()));
     let reloader = Reloader::new(
         &arguments,
@@ -180,16 +180,13 @@ fn data_dir(arguments: &DevArgs, loaded: &Loaded) -> Result<PathBuf, Failure> {
     dir.canonicalize().map_err(failed)
 }
 
-async fn start_node(data: &Path, loaded: &Loaded, console: Console) -> Result<Node, Failure> {
+async fn start_node(data: &Path, console: Console) -> Result<Node, Failure> {
     let bucket = BucketUrl::Directory(data.join("bucket"));
     let mut config = NodeConfig::new(bucket, data.join("work"), celld_snapshot::SNAPSHOT);
     config.console = Arc::new(console);
     // One isolate, as in Wrangler's local mode: module-level state is then the same for every
     // request, which is what people expect of a program on their own machine.
     config.core.stateless_hosts_max = 1;
-    if let Some(ms) = loaded.project.cpu_limit_ms {
-        config.limits.cpu_max = Duration::from_millis(ms);
-    }
     let tokio = tokio::runtime::Handle::current();
     match tokio::task::spawn_blocking(move || Node::start(config, tokio)).await {
         Ok(Ok(node)) => Ok(node),

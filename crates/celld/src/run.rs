@@ -45,7 +45,7 @@ pub async fn run(arguments: RunArgs, output: &Output) -> Result<(), Failure> {
         )
     })?;
     let console = Console::new(printer, output.json(), true);
-    let node = start_node(&arguments, url, &deployments, console.clone()).await?;
+    let node = start_node(&arguments, url, console.clone()).await?;
     let internal = internal
         .map(|listener| InternalFront::start(listener, token, Arc::new(node.handle())))
         .transpose()
@@ -170,12 +170,11 @@ async fn deployed(url: &BucketUrl, arguments: &RunArgs) -> Result<Vec<Fetched>, 
 async fn start_node(
     arguments: &RunArgs,
     url: BucketUrl,
-    deployments: &[Fetched],
     console: Console,
 ) -> Result<Node, Failure> {
     let scratch = scratch_dir(arguments, &url)?;
     let mut config = NodeConfig::new(url, scratch, celld_snapshot::SNAPSHOT);
-    config.limits = limits(arguments, deployments);
+    config.limits = limits(arguments);
     config.core.resident_max = usize::try_from(arguments.limits.resident_max).unwrap_or(usize::MAX);
     let policy: Arc<dyn OutboundPolicy> = if arguments.allow_private_network {
         Arc::new(AllowAll)
@@ -197,17 +196,13 @@ async fn start_node(
     }
 }
 
-fn limits(arguments: &RunArgs, deployments: &[Fetched]) -> Limits {
+/// What holds for a Worker that sets nothing itself.
+fn limits(arguments: &RunArgs) -> Limits {
     let flags = &arguments.limits;
     let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-    // One limit holds for all Workers of a node; the most generous one breaks none of them.
-    let own = deployments
-        .iter()
-        .map(|fetched| fetched.deployment.limits.cpu_ms.unwrap_or(flags.cpu_max_ms))
-        .max();
     Limits {
         heap_max_bytes: size(flags.heap_max_mib << 20),
-        cpu_max: Duration::from_millis(own.unwrap_or(flags.cpu_max_ms)),
+        cpu_max: Duration::from_millis(flags.cpu_max_ms),
         cell_events_max: size(flags.cell_events_max),
         body_max_bytes: flags.body_max_mib << 20,
         ..Limits::default()

@@ -3,6 +3,8 @@
 mod support;
 
 use std::fs;
+use std::thread;
+use std::time::Duration;
 
 use support::{Celld, Project, eventually};
 
@@ -39,6 +41,7 @@ export default {{
     if (pathname === "/count") return new Response(await env.CELL.getByName("x").count());
     if (pathname === "/helper") return new Response(helper());
     if (pathname === "/word") return new Response(env.WORD);
+    if (pathname === "/spin") for (const end = Date.now() + 1_000; Date.now() < end;);
     return new Response("{version}");
   }},
 }};
@@ -82,7 +85,7 @@ fn a_syntax_error_keeps_the_old_code_and_is_shown() {
         "return new Response((\"v2\";",
     );
     project.write("src/index.ts", &broken);
-    server.prints("index.ts:23");
+    server.prints("index.ts:24");
     server.prints("return new Response((\"v2\";");
     assert_eq!(server.get("/").text(), "v1");
     assert_eq!(server.get("/count").text(), "v1 1");
@@ -127,6 +130,48 @@ fn a_changed_configuration_is_taken_and_a_broken_one_is_not() {
     project.write(".dev.vars", "WORD=\"third\"\n");
     project.write("wrangler.jsonc", WRANGLER);
     shows(&server, "/word", "third");
+}
+
+#[test]
+fn a_changed_limit_of_cpu_time_is_taken() {
+    let (project, server) = start();
+    assert_eq!(server.get("/spin").status, 200);
+    let limited = WRANGLER.replace("\"vars\"", "\"limits\": { \"cpu_ms\": 100 }, \"vars\"");
+    project.write("wrangler.jsonc", &limited);
+    server.prints("reloaded");
+    assert!(server.get("/spin").status >= 500, "{}", server.output());
+    shows(&server, "/", "v1");
+}
+
+#[test]
+fn a_change_right_after_the_start_is_taken() {
+    for delay_ms in [0, 50, 150, 400, 800] {
+        let project = Project::new(WRANGLER, "");
+        project.write("src/helper.ts", "export const helper = () => \"one\";\n");
+        project.write("src/index.ts", &code("v1"));
+        let port = support::free_port();
+        let mut command = support::celld();
+        command.arg("dev").arg(project.path());
+        command.args(["--port", &port.to_string()]);
+        let server = Celld::start(command, port, &project);
+        thread::sleep(Duration::from_millis(delay_ms));
+        project.write("src/index.ts", &code("v2"));
+        eventually(&format!("a change after {delay_ms} ms is served"), || {
+            support::http::get(port, "/").is_ok_and(|answer| answer.text() == "v2")
+        });
+        drop(server);
+    }
+}
+
+#[test]
+fn files_of_variables_that_are_not_read_are_named() {
+    let project = Project::new(WRANGLER, "");
+    project.write("src/helper.ts", "export const helper = () => \"one\";\n");
+    project.write("src/index.ts", &code("v1"));
+    project.write(".env", "WORD=from-env\n");
+    let server = Celld::dev(&project);
+    server.prints(".env is not read");
+    shows(&server, "/word", "first");
 }
 
 #[test]

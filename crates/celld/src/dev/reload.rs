@@ -196,6 +196,18 @@ impl Reloader {
                 &json!({ "message": message }),
             );
         }
+        for file in &loaded.local.not_read {
+            let name = file.strip_prefix(&loaded.project.root).unwrap_or(file);
+            let message = format!(
+                "{} is not read: celld takes local values from .dev.vars only",
+                name.display()
+            );
+            let help = "move what the Worker needs to .dev.vars";
+            self.output.warning(
+                &render_warning(&message, help),
+                &json!({ "message": message, "help": help }),
+            );
+        }
     }
 
     fn reloaded(&self, began: Instant) {
