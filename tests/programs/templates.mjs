@@ -76,10 +76,7 @@ const hono = {
   },
   async "redirects to the page's one address"(t) {
     const response = await t.fetch("/index.html");
-    t.equal(
-      [response.status, response.headers.get("location")],
-      [307, "/"],
-    );
+    t.equal([response.status, response.headers.get("location")], [307, "/"]);
   },
   async "answers other paths by the Worker"(t) {
     t.equal(await t.text("/message"), "Hello Hono!");

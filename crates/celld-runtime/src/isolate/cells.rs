@@ -64,33 +64,7 @@ impl Isolate {
             state.slots.insert(fresh, id.clone());
             identity
         };
-        let hex = id.object.to_hex();
-        let outcome = self.call(
-            Entry::Construct,
-            |scope, _| {
-                vec![
-                    v8::Integer::new_from_unsigned(scope, slot).into(),
-                    ops::text(scope, &class_name),
-                    ops::text(scope, &hex),
-                    match &name {
-                        Some(name) => ops::text(scope, name),
-                        None => v8::null(scope).into(),
-                    },
-                ]
-            },
-            |scope, value| (!value.is_null()).then(|| ops::error_from_js(scope, value)),
-        );
-        let failure = match outcome {
-            Ok(None) => None,
-            Ok(Some(error)) | Err(Failed::Threw(error)) => Some(EventError {
-                durable_object_reset: true,
-                breaks_stub: true,
-                ..error
-            }),
-            Err(Failed::Terminated) => Some(EventError::reset(
-                "Durable Object exceeded its CPU time limit and was reset.",
-            )),
-        };
+        let failure = self.construct(id, slot, &class_name, name.as_deref());
         if let Some(error) = &failure {
             let mut state = self.state.borrow_mut();
             state
@@ -106,6 +80,43 @@ impl Isolate {
             (None, Some(cell)) if cell.slot == slot => Ok(slot),
             (None, _) => Err(EventError::reset(
                 "The Durable Object was reset while it was constructed.",
+            )),
+        }
+    }
+
+    /// Runs a class's constructor; says why it failed.
+    fn construct(
+        &mut self,
+        id: &CellId,
+        slot: u32,
+        class_name: &str,
+        name: Option<&str>,
+    ) -> Option<EventError> {
+        let hex = id.object.to_hex();
+        let outcome = self.call(
+            Entry::Construct,
+            |scope, _| {
+                vec![
+                    v8::Integer::new_from_unsigned(scope, slot).into(),
+                    ops::text(scope, class_name),
+                    ops::text(scope, &hex),
+                    match name {
+                        Some(name) => ops::text(scope, name),
+                        None => v8::null(scope).into(),
+                    },
+                ]
+            },
+            |scope, value| (!value.is_null()).then(|| ops::error_from_js(scope, value)),
+        );
+        match outcome {
+            Ok(None) => None,
+            Ok(Some(error)) | Err(Failed::Threw(error)) => Some(EventError {
+                durable_object_reset: true,
+                breaks_stub: true,
+                ..error
+            }),
+            Err(Failed::Terminated) => Some(EventError::reset(
+                "Durable Object exceeded its CPU time limit and was reset.",
             )),
         }
     }

@@ -195,21 +195,25 @@ impl Isolate {
                 scheduled_ms,
                 reply,
             } => {
-                let id = self.begin(Waiter::Scheduled(reply), 0);
-                let outcome = self.call(
-                    Entry::WorkerScheduled,
-                    |scope, _| {
-                        vec![
-                            number(scope, id),
-                            ops::text(scope, &cron),
-                            v8::Number::new(scope, scheduled_ms as f64).into(),
-                        ]
-                    },
-                    |_, _| (),
-                );
-                self.started(id, outcome);
+                self.scheduled(&cron, scheduled_ms, reply);
             }
         }
+    }
+
+    fn scheduled(&mut self, cron: &str, scheduled_ms: i64, reply: crate::exchange::Reply<()>) {
+        let id = self.begin(Waiter::Scheduled(reply), 0);
+        let outcome = self.call(
+            Entry::WorkerScheduled,
+            |scope, _| {
+                vec![
+                    number(scope, id),
+                    ops::text(scope, cron),
+                    v8::Number::new(scope, scheduled_ms as f64).into(),
+                ]
+            },
+            |_, _| (),
+        );
+        self.started(id, outcome);
     }
 
     fn cell_event(&mut self, cell: celld_core::CellId, event: CellEvent) {

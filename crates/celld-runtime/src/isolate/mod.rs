@@ -86,7 +86,24 @@ impl Isolate {
     /// Serves the mailbox until it is closed or the host is told to stop.
     pub async fn serve(mut self, mut mailbox: mpsc::UnboundedReceiver<HostMessage>) {
         std::future::poll_fn(|cx| self.poll(cx, &mut mailbox)).await;
-        // What is left in the mailbox fails by dropping its replies.
+        let (world, code) = {
+            let state = self.state.borrow();
+            let config = &state.borrow::<HostState>().config;
+            (config.world.clone(), config.code.clone())
+        };
+        // What was never started can start elsewhere; the node no longer sends here.
+        mailbox.close();
+        while let Ok(message) = mailbox.try_recv() {
+            match message {
+                HostMessage::Worker(event) => world.send_to_worker(&code, None, event),
+                HostMessage::Cell(cell, event) => world.send_to_cell(&cell, None, event),
+                // The node learns from the dropped reply, or from the loss of the host.
+                HostMessage::Activate(_)
+                | HostMessage::Evict { .. }
+                | HostMessage::Checkpoint { .. }
+                | HostMessage::Shutdown { .. } => {}
+            }
+        }
     }
 
     fn poll(
@@ -366,7 +383,7 @@ impl Isolate {
     fn end_hung_events(&mut self) {
         let mut state = self.state.borrow_mut();
         let state = state.borrow_mut::<HostState>();
-        if !state.calls.is_empty() {
+        if !state.calls.is_empty() || self.heap_exhausted.load(Ordering::Relaxed) {
             return;
         }
         let hung: Vec<u32> = state

@@ -143,7 +143,7 @@ pub(crate) fn error_from_js(
     error.durable_object_reset = member("reset").is_some_and(|flag| flag.is_true());
     error.name = name.map_or_else(String::new, |name| to_text(scope, name));
     error.message = message.map_or_else(String::new, |message| to_text(scope, message));
-    error.stack = stack.map(|stack| to_text(scope, stack));
+    error.stack = stack.map(|stack| crate::loader::without_addresses(&to_text(scope, stack)));
     error.value = own.and_then(|own| payload(scope, own));
     error
 }
