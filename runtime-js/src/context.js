@@ -4,11 +4,25 @@
 
 import { core } from "ext:core/mod.js";
 import { op_event_finish } from "ext:core/ops";
+import { timers } from "./web.js";
 
 /** @typedef {import("./cell.js").Cell} Cell */
 
+const { setTimeout, clearTimeout } = timers;
+
+/** How long work may go on after the answer of a stateless event, in ms. */
+let waitUntilMaxMs = 30_000;
+
+/** @param {number} milliseconds */
+export function setWaitUntilMax(milliseconds) {
+  waitUntilMaxMs = milliseconds;
+}
+
 /** One invocation of user code: a request, an RPC call, an alarm, a socket message. */
 export class EventContext {
+  #deadline;
+  #holds = 0;
+
   /**
    * @param {number} id number by which the host knows the event; 0 for none
    * @param {Cell | null} cell the cell that handles it; null in a stateless Worker
@@ -22,6 +36,7 @@ export class EventContext {
     this.pending = 0;
     this.answered = false;
     this.finished = false;
+    this.#deadline = 0;
     /** Set while the event runs inside a critical section: that section. */
     this.section = /** @type {import("./cell.js").Section | null} */ (null);
   }
@@ -46,6 +61,20 @@ export class EventContext {
     );
   }
 
+  /**
+   * Keeps the event alive without a limit in time, until the promise settles: a streamed answer,
+   * an open WebSocket.
+   * @param {Promise<unknown>} promise
+   */
+  hold(promise) {
+    this.#holds++;
+    const release = () => {
+      this.#holds--;
+      this.maybeFinish();
+    };
+    promise.then(release, release);
+  }
+
   #settled() {
     this.pending--;
     this.maybeFinish();
@@ -53,11 +82,34 @@ export class EventContext {
 
   /** Tells the host when nothing of the event is left. */
   maybeFinish() {
-    if (this.answered && this.pending === 0 && !this.finished && this.id !== 0) {
-      this.finished = true;
-      op_event_finish(this.id);
-    }
+    if (!this.answered || this.finished || this.id === 0) return;
+    if (this.#holds > 0) return;
+    if (this.pending === 0) this.#finish();
+    else if (this.cell === null && this.#deadline === 0) this.#limitRest();
   }
+
+  #finish() {
+    this.finished = true;
+    if (this.#deadline !== 0) clearTimeout(this.#deadline);
+    op_event_finish(this.id);
+  }
+
+  /** What a stateless event still does after its answer has an end. */
+  #limitRest() {
+    this.#deadline = setTimeout(() => {
+      if (this.finished) return;
+      this.#finish();
+      reportOverrun(this);
+    }, waitUntilMaxMs);
+  }
+}
+
+/** @type {(event: EventContext) => void} */
+let reportOverrun = () => {};
+
+/** @param {(event: EventContext) => void} report */
+export function setOverrunReporter(report) {
+  reportOverrun = report;
 }
 
 /** @type {(error: unknown, event: EventContext | null) => void} */

@@ -6,8 +6,17 @@ import { op_event_fail, op_event_respond, op_event_return } from "ext:core/ops";
 import { pumpBody } from "./bodies.js";
 import { completeCall, workerTarget } from "./calls.js";
 import { Cell, liveCells } from "./cell.js";
-import { logException } from "./console.js";
-import { EventContext, currentEvent, isLoading, runAs, setLoading, setRejectionReporter } from "./context.js";
+import { consoleMethods, logException } from "./console.js";
+import {
+  EventContext,
+  currentEvent,
+  isLoading,
+  runAs,
+  setLoading,
+  setOverrunReporter,
+  setRejectionReporter,
+  setWaitUntilMax,
+} from "./context.js";
 import { describeError } from "./errors.js";
 import { installCompatibility, installGlobals } from "./globals.js";
 import { requestFromHost, responseToHost } from "./http.js";
@@ -134,8 +143,10 @@ class ExecutionContext {
  * @param {any[]} bindings `[name, kind, ...]` each
  * @param {any[]} durable `[class name, namespace, sqlite]` each
  * @param {string[]} flags compatibility flags in force
+ * @param {number} waitUntilMaxMs how long a stateless event may go on after its answer
  */
-function configure(bindings, durable, flags) {
+function configure(bindings, durable, flags, waitUntilMaxMs) {
+  setWaitUntilMax(waitUntilMaxMs);
   installCompatibility(flags);
   const made = /** @type {Record<string, any>} */ ({});
   for (const [name, kind, a, b, c] of bindings) {
@@ -256,7 +267,10 @@ function respond(event, response) {
     wire.encoded,
   );
   if (body.stream !== null) {
-    event.waitUntil(pumpBody(body.stream, body.rid, event.slot));
+    const pumped = pumpBody(body.stream, body.rid, event.slot);
+    // A stream that fails breaks the answer off; what it says of it belongs into the log.
+    pumped.catch((error) => runAs(event, () => logException(error, "Uncaught (in response stream) ")));
+    event.hold(pumped);
   }
   event.maybeFinish();
 }
@@ -497,6 +511,13 @@ function finishValue(event, bytes) {
 }
 
 setExports(() => loopback);
+setOverrunReporter((event) =>
+  runAs(event, () =>
+    consoleMethods.warn(
+      "waitUntil() tasks did not complete within the allowed time after invocation end and have been cancelled. See: https://developers.cloudflare.com/workers/runtime-apis/context/#waituntil",
+    ),
+  ),
+);
 setRejectionReporter((error, event) => {
   const report = () => logException(error, "Uncaught (in promise) ");
   if (event === null) report();

@@ -98,7 +98,7 @@ export class WebSocket extends EventTarget {
         this.#state = OPEN;
         this.dispatchEvent(new Event("open"));
         for (const data of this.#early.splice(0)) this.#transmit(data);
-        this.#receive(currentEvent());
+        this.#attend(currentEvent());
       },
       (/** @type {any} */ error) => {
         this.#state = CLOSED;
@@ -141,7 +141,7 @@ export class WebSocket extends EventTarget {
     if (this.#use === ACCEPTED) return;
     this.#use = ACCEPTED;
     currentEvent()?.cell?.accepted.add(this.#rid);
-    this.#receive(currentEvent());
+    this.#attend(currentEvent());
   }
 
   /** @param {any} data */
@@ -212,6 +212,12 @@ export class WebSocket extends EventTarget {
   deserializeAttachment() {
     const bytes = op_socket_attachment(this.#rid);
     return bytes === null ? null : core.deserialize(bytes, { forStorage: true });
+  }
+
+  /** Reads the socket; the event that opened it stays alive meanwhile. @param {EventContext | null} owner */
+  #attend(owner) {
+    const ended = this.#receive(owner);
+    owner?.hold(ended);
   }
 
   /** @param {EventContext | null} owner */

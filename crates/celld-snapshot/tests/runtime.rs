@@ -130,3 +130,50 @@ async fn a_worker_that_does_not_load_says_why() {
         "{error}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wait_until_work_goes_on_and_has_an_end() {
+    let limits = Limits {
+        wait_until_max: std::time::Duration::from_millis(300),
+        ..Limits::default()
+    };
+    let source = "let done = 0; export default { fetch(request, env, ctx) {
+        const { pathname } = new URL(request.url);
+        if (pathname === '/done') return new Response(String(done));
+        if (pathname === '/short') ctx.waitUntil(scheduler.wait(20).then(() => done++));
+        if (pathname === '/long') ctx.waitUntil(scheduler.wait(60_000));
+        return new Response('at once');
+    } }";
+    let worker = try_start(code(source), limits).await.unwrap();
+    assert_eq!(worker.get("/short").await.unwrap(), "at once");
+    assert_eq!(worker.get("/long").await.unwrap(), "at once");
+    tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+    assert_eq!(worker.get("/done").await.unwrap(), "1");
+    let lines = worker.world.lines.lock();
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.text.starts_with("waitUntil() tasks did not complete")),
+        "{lines:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_streamed_answer_may_outlast_the_limit_of_wait_until() {
+    let limits = Limits {
+        wait_until_max: std::time::Duration::from_millis(100),
+        ..Limits::default()
+    };
+    let source = "export default { fetch() {
+        const { readable, writable } = new TransformStream();
+        (async () => {
+            const writer = writable.getWriter();
+            for (let i = 0; i < 4; i++) { await writer.write(new TextEncoder().encode(i)); await scheduler.wait(100); }
+            await writer.close();
+        })();
+        return new Response(readable);
+    } }";
+    let worker = try_start(code(source), limits).await.unwrap();
+    assert_eq!(worker.get("/").await.unwrap(), "0123");
+    assert!(worker.world.lines.lock().is_empty());
+}

@@ -37,6 +37,7 @@ impl Isolate {
         js.v8_isolate().set_slot(crate::watch::MainContext(context));
         let watched =
             Watched::register(js.v8_isolate().thread_safe_handle(), config.limits.cpu_max);
+        let wait_until_max = config.limits.wait_until_max;
         let (code, namespaces) = (config.code.clone(), namespaces(&config.code));
         let numbers: Vec<_> = namespaces
             .iter()
@@ -50,7 +51,7 @@ impl Isolate {
         let number = |key: &celld_core::NamespaceKey| {
             numbers.iter().position(|known| known == key).unwrap_or(0) as u32
         };
-        configure(&mut js, &host, &code, &number)?;
+        configure(&mut js, &host, &code, wait_until_max, &number)?;
         watched.enter();
         let evaluated = evaluate(&mut js, &code).await;
         watched.leave();
@@ -159,6 +160,7 @@ fn configure(
     js: &mut JsRuntime,
     host: &v8::Global<v8::Object>,
     code: &WorkerCode,
+    wait_until_max: std::time::Duration,
     number: &dyn Fn(&celld_core::NamespaceKey) -> u32,
 ) -> Result<(), EventError> {
     deno_core::scope!(scope, js);
@@ -198,6 +200,7 @@ fn configure(
         serde_json::json!(bindings),
         serde_json::json!(classes),
         serde_json::json!(flags),
+        serde_json::json!(u64::try_from(wait_until_max.as_millis()).unwrap_or(u64::MAX)),
     ] {
         let text = ops::text(scope, &value.to_string());
         let text = v8::Local::<v8::String>::try_from(text)
