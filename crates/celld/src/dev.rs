@@ -33,7 +33,8 @@ const DRAIN: Duration = Duration::from_secs(3);
 
 /// Runs the command.
 pub async fn dev(arguments: DevArgs, output: &Output) -> Result<(), Failure> {
-    let loaded = project::load(&arguments.project, arguments.env.as_deref(), true)?;
+    let load = || project::load(&arguments.project, arguments.env.as_deref(), true);
+    let mut loaded = load()?;
     let listener = listen::bind(SocketAddr::new(arguments.host, arguments.port), "--port").await?;
     let data = data_dir(&arguments, &loaded)?;
     // From here on no change is missed, one during the first build included.
@@ -41,6 +42,10 @@ pub async fn dev(arguments: DevArgs, output: &Output) -> Result<(), Failure> {
         true => None,
         false => Some(watch(&loaded, &data)?),
     };
+    if watcher.is_some() {
+        // What was read before the watch began may have changed in between.
+        loaded = load()?;
+    }
     let printer = Printer::start().map_err(|error| {
         Failure::new(
             errors::NODE_START,

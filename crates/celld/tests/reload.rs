@@ -145,7 +145,7 @@ fn a_changed_limit_of_cpu_time_is_taken() {
 
 #[test]
 fn a_change_right_after_the_start_is_taken() {
-    for delay_ms in [0, 50, 150, 400, 800] {
+    for delay_ms in [0, 10, 50, 150, 400, 800] {
         let project = Project::new(WRANGLER, "");
         project.write("src/helper.ts", "export const helper = () => \"one\";\n");
         project.write("src/index.ts", &code("v1"));
@@ -156,9 +156,13 @@ fn a_change_right_after_the_start_is_taken() {
         let server = Celld::start(command, port, &project);
         thread::sleep(Duration::from_millis(delay_ms));
         project.write("src/index.ts", &code("v2"));
-        eventually(&format!("a change after {delay_ms} ms is served"), || {
-            support::http::get(port, "/").is_ok_and(|answer| answer.text() == "v2")
-        });
+        project.write("wrangler.jsonc", &WRANGLER.replace("first", "second"));
+        for (path, text) in [("/", "v2"), ("/word", "second")] {
+            eventually(
+                &format!("a change after {delay_ms} ms is served: {text}"),
+                || support::http::get(port, path).is_ok_and(|answer| answer.text() == text),
+            );
+        }
         drop(server);
     }
 }
