@@ -2,7 +2,7 @@
 // @ts-check
 
 import { core } from "ext:core/mod.js";
-import { op_event_fail, op_event_respond, op_event_return } from "ext:core/ops";
+import { op_event_fail, op_event_respond, op_event_return, op_socket_forget } from "ext:core/ops";
 import { pumpBody } from "./bodies.js";
 import { completeCall, workerTarget } from "./calls.js";
 import { Cell, liveCells } from "./cell.js";
@@ -487,7 +487,7 @@ const host = {
           }
           const { code, reason, clean } = message;
           markClosedByPeer(socket, clean, autoClose && clean ? { code, reason } : null);
-          return instance.webSocketClose?.(socket, code, reason, clean);
+          return closed(cell, rid, () => instance.webSocketClose?.(socket, code, reason, clean));
         },
         () => finishValue(event, null),
         false,
@@ -495,6 +495,19 @@ const host = {
     );
   },
 };
+
+/**
+ * Handles the end of a hibernatable socket; afterwards nobody needs to know it.
+ * @param {Cell} cell @param {number} rid @param {() => unknown} handler
+ */
+async function closed(cell, rid, handler) {
+  try {
+    await handler();
+  } finally {
+    cell.sockets.delete(rid);
+    op_socket_forget(rid);
+  }
+}
 
 /** @param {number} slot */
 function cellOf(slot) {

@@ -156,6 +156,15 @@ pub fn op_socket_drop(state: &mut OpState, id: u32) {
     }
 }
 
+/// Forgets a hibernatable socket whose end its cell has handled.
+#[op2(fast)]
+pub fn op_socket_forget(state: &mut OpState, id: u32) {
+    let state = state.borrow_mut::<HostState>();
+    if let Some(SocketState::Hibernatable(socket)) = state.sockets.remove(&id) {
+        state.socket_numbers.remove(&socket.id);
+    }
+}
+
 /// Most hibernatable sockets of one cell.
 const CELL_SOCKETS_MAX: usize = 32_768;
 
