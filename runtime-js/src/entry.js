@@ -26,7 +26,7 @@ import { DurableObjectState, cellSocket, setExports } from "./state.js";
 import { markClosedByPeer, setSocketConnector, socketToHost } from "./websocket.js";
 import { fetchThrough } from "./calls.js";
 import { op_call_fetch } from "ext:core/ops";
-import { event as eventApi } from "./web.js";
+import { event as eventApi, timers } from "./web.js";
 
 /** @type {any} */
 let environment = {};
@@ -457,7 +457,7 @@ const host = {
         event,
         () => {
           requireHandler(cell.instance, "alarm");
-          return cell.instance.alarm({ retryCount, isRetry: retryCount > 0, scheduledTime });
+          return limited(cell.instance.alarm({ retryCount, isRetry: retryCount > 0, scheduledTime }));
         },
         () => finishValue(event, null),
         false,
@@ -495,6 +495,26 @@ const host = {
     );
   },
 };
+
+/** How long an alarm handler may take, in ms. */
+const ALARM_MAX_MS = 15 * 60 * 1000;
+const { setTimeout, clearTimeout } = timers;
+
+/**
+ * Fails an alarm handler that does not come to an end, so that it is tried again.
+ * @param {unknown} result
+ */
+function limited(result) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(
+      () => reject(new Error("The alarm handler exceeded its time limit of 15 minutes.")),
+      ALARM_MAX_MS,
+    );
+    Promise.resolve(result)
+      .finally(() => clearTimeout(timer))
+      .then(resolve, reject);
+  });
+}
 
 /**
  * Handles the end of a hibernatable socket; afterwards nobody needs to know it.

@@ -123,32 +123,33 @@ impl Isolate {
 
     /// Notes that the alarm handler runs. False when the alarm is not due any more: it was
     /// deleted or moved after the scheduler decided to fire it.
-    pub(super) fn begin_alarm(&mut self, id: &CellId, scheduled_ms: i64) -> bool {
-        let set = self.alarm_of(id);
+    pub(super) fn begin_alarm(
+        &mut self,
+        id: &CellId,
+        scheduled_ms: i64,
+    ) -> Result<bool, EventError> {
+        let set = self.alarm_of(id)?;
         let mut state = self.state.borrow_mut();
         let state = state.borrow_mut::<HostState>();
-        let Some(cell) = state.cells.get_mut(id) else {
-            return false;
-        };
+        let cell = state.cells.get_mut(id).ok_or_else(not_here)?;
         if cell.alarm_running.is_some() || set.is_none_or(|set| set > scheduled_ms) {
-            return false;
+            return Ok(false);
         }
         cell.alarm_running = Some(scheduled_ms);
         cell.alarm_changed = false;
-        true
+        Ok(true)
     }
 
-    /// The alarm that is set, in ms since the epoch.
-    pub(super) fn alarm_of(&mut self, id: &CellId) -> Option<i64> {
+    /// The alarm that is set, in ms since the epoch. A database that cannot be opened is a
+    /// failure of the infrastructure, after which the alarm is tried again; never "no alarm".
+    pub(super) fn alarm_of(&mut self, id: &CellId) -> Result<Option<i64>, EventError> {
         let mut state = self.state.borrow_mut();
         let state = state.borrow_mut::<HostState>();
         let code = state.config.code.clone();
-        let cell = state.cells.get_mut(id)?;
+        let cell = state.cells.get_mut(id).ok_or_else(not_here)?;
         ops::storage::open(cell, &code)
-            .ok()?
-            .get_alarm()
-            .ok()
-            .flatten()
+            .and_then(celld_storage::CellDb::get_alarm)
+            .map_err(|error| EventError::reset(format!("the alarm cannot be read: {error}")))
     }
 
     /// Ends instances that were reset: their events fail, what they did not commit is undone, and
@@ -330,6 +331,10 @@ impl Isolate {
         let mut state = self.state.borrow_mut();
         let state = state.borrow_mut::<HostState>();
         match state.cells.get_mut(&id) {
+            // The alarm of an open transaction may be rolled back; the log has what is committed.
+            Some(cell) if cell.db.as_ref().is_some_and(|db| db.depth() > 0) => {
+                reply.send(Err(EventError::new("a transaction is open")));
+            }
             Some(cell) => reply.send(remains(cell)),
             None => reply.send(Err(not_here())),
         }

@@ -260,10 +260,17 @@ impl Isolate {
                 retry_count,
                 reply,
             } => {
-                if !self.begin_alarm(&cell, scheduled_ms) {
-                    let next_ms = self.alarm_of(&cell);
-                    reply.send(Ok(crate::api::AlarmOutcome { next_ms }));
-                    return;
+                match self.begin_alarm(&cell, scheduled_ms) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        let next_ms = self.alarm_of(&cell);
+                        reply.send(next_ms.map(|next_ms| crate::api::AlarmOutcome { next_ms }));
+                        return;
+                    }
+                    Err(error) => {
+                        reply.send(Err(error));
+                        return;
+                    }
                 }
                 let id = self.begin(Waiter::Alarm(reply, retry_count), slot);
                 let outcome = self.call(

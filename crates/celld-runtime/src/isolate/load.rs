@@ -79,6 +79,7 @@ impl Isolate {
             stopping: None,
             doomed: false,
             has_worked: false,
+            reported: 0,
             alarm_clock: None,
         };
         Ok((isolate, surface))

@@ -23,8 +23,6 @@ use crate::watch::{Culprit, Watched};
 
 /// Messages handled before the event loop gets its turn.
 const MESSAGES_PER_ROUND: usize = 64;
-/// Events in progress above which the node is told about the host's load.
-const BUSY_EVENTS: usize = 8;
 
 /// Functions of `entry.js` that the host calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,6 +77,8 @@ pub struct Isolate {
     doomed: bool,
     /// Something was handled since the node was last told that the host is idle.
     has_worked: bool,
+    /// Events in progress, as the node was last told.
+    reported: usize,
     alarm_clock: Option<std::pin::Pin<Box<tokio::time::Sleep>>>,
 }
 
@@ -410,7 +410,8 @@ impl Isolate {
         let state = self.state.borrow();
         let state = state.borrow::<HostState>();
         let waiting = state.events.len();
-        if waiting > BUSY_EVENTS || (self.has_worked && waiting == 0) {
+        if waiting != self.reported || (self.has_worked && waiting == 0) {
+            self.reported = waiting;
             self.has_worked = waiting > 0;
             state.config.world.host_load(state.config.id, waiting);
         }
