@@ -5,6 +5,7 @@
 //! whenever nothing uses them.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 use crate::{CellId, MonoMs};
 
@@ -15,6 +16,8 @@ pub(crate) struct Checkpoints {
     pressing: Vec<CellId>,
     recovered: BTreeSet<CellId>,
     in_flight: BTreeSet<CellId>,
+    /// The recovered cell that failed last: the next try begins behind it.
+    failed_last: Option<CellId>,
     /// No further try before this.
     pause_until: MonoMs,
 }
@@ -48,6 +51,9 @@ impl Checkpoints {
     pub(crate) fn failed(&mut self, cell: &CellId, pause_until: MonoMs) {
         self.in_flight.remove(cell);
         self.pause_until = pause_until;
+        if self.recovered.contains(cell) {
+            self.failed_last = Some(cell.clone());
+        }
     }
 
     /// Saves under way.
@@ -74,10 +80,19 @@ impl Checkpoints {
             .filter(move |cell| may && !self.in_flight.contains(cell))
     }
 
-    /// Recovered cells in no hurry.
+    /// Recovered cells in no hurry. One that cannot be saved does not hold up those behind it.
     pub(crate) fn leftover(&self, now: MonoMs) -> impl Iterator<Item = &CellId> {
         let may = self.pause_until <= now && self.in_flight.is_empty();
-        self.recovered.iter().filter(move |_| may)
+        let behind = match &self.failed_last {
+            Some(last) => Bound::Excluded(last),
+            None => Bound::Unbounded,
+        };
+        let before = self.failed_last.iter();
+        let wrapped = before.flat_map(|last| self.recovered.range(..=last));
+        self.recovered
+            .range((behind, Bound::Unbounded))
+            .chain(wrapped)
+            .take_while(move |_| may)
     }
 }
 
@@ -110,6 +125,24 @@ mod tests {
         assert_eq!(pressing(&all, 0), [cell(1)]);
         all.log_size(90, vec![cell(1)], 100);
         assert_eq!(pressing(&all, 0), []);
+    }
+
+    #[test]
+    fn a_recovered_cell_that_cannot_be_saved_does_not_hold_up_the_others() {
+        let mut all = Checkpoints::default();
+        (1..=3).for_each(|n| all.recovered(cell(n)));
+        let order =
+            |all: &Checkpoints| -> Vec<CellId> { all.leftover(MonoMs::new(9)).cloned().collect() };
+        assert_eq!(order(&all), [cell(1), cell(2), cell(3)]);
+        all.started(&cell(1));
+        all.failed(&cell(1), MonoMs::new(9));
+        assert_eq!(order(&all), [cell(2), cell(3), cell(1)]);
+        all.started(&cell(2));
+        all.saved(&cell(2));
+        assert_eq!(order(&all), [cell(3), cell(1)]);
+        all.started(&cell(3));
+        all.failed(&cell(3), MonoMs::new(9));
+        assert_eq!(order(&all), [cell(1), cell(3)], "it begins again");
     }
 
     #[test]

@@ -27,7 +27,8 @@ pub struct Config {
     pub host_idle_ms: u64,
     /// New cells avoid a host with this many waiting events (default 8) while another has room.
     pub host_busy_waiting: u32,
-    /// Cells that may be leaving at the same time when many must (default 64).
+    /// Cells that may be leaving at the same time when many must, until their records are written
+    /// (default 64).
     pub evictions_max: usize,
     /// Bytes of node log kept before cells are checkpointed so that old files can go (default 64 MiB).
     pub log_budget_bytes: u64,

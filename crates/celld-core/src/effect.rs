@@ -31,8 +31,16 @@ pub enum Effect {
         script: ScriptName,
         /// Which deployment.
         generation: Generation,
-        /// In order of start; never empty.
+        /// In order of start; empty while the last one is lost and the next one starts.
         hosts: Vec<HostId>,
+    },
+    /// The script's last host could not be started: fail the stateless events that wait. It is
+    /// tried again in a while.
+    RefuseWorkers {
+        /// Which Worker.
+        script: ScriptName,
+        /// Which deployment.
+        generation: Generation,
     },
     /// The deployment serves. Events of `replaced` may go on for the grace that `StopHost` gave.
     Adopted {

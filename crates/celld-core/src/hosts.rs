@@ -126,11 +126,23 @@ impl Core {
         if host.is_stateless() && self.is_candidate(&host.script, host.generation) {
             self.refuse_candidate(&host.script);
         } else if host.is_stateless() {
+            self.refuse_if_empty(&host.script, host.generation);
             self.timers
                 .insert((now.plus(RESTART_PAUSE_MS), Timer::Pool(host.script)));
         }
         for cell in host.cells {
             self.unplace(cell, Refusal::HostFailed);
+        }
+    }
+
+    /// Events wait for a host that is starting; when none is, they are told so.
+    fn refuse_if_empty(&mut self, script: &ScriptName, generation: Generation) {
+        let adopted = self.scripts.get(script).and_then(|known| known.current);
+        if adopted == Some(generation) && self.pool(script, generation).next().is_none() {
+            self.out.push(Effect::RefuseWorkers {
+                script: script.clone(),
+                generation,
+            });
         }
     }
 

@@ -19,6 +19,8 @@ mod sabotage;
 mod scripts;
 #[cfg(test)]
 mod sim;
+#[cfg(test)]
+mod tests;
 mod time;
 
 pub use alarms::ALARM_RETRIES_MAX;

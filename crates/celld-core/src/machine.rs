@@ -61,6 +61,8 @@ pub struct Core {
     /// Resident cells that must leave and were not asked to yet.
     pub(crate) leaving: BTreeSet<CellId>,
     pub(crate) evicting: usize,
+    /// Cells without a host whose record is being written.
+    pub(crate) saving_out: usize,
     pub(crate) compacting: usize,
     pub(crate) alarms: Alarms,
     pub(crate) checkpoints: Checkpoints,
@@ -104,6 +106,7 @@ impl Core {
             by_use: BTreeSet::new(),
             leaving: BTreeSet::new(),
             evicting: 0,
+            saving_out: 0,
             compacting: 0,
             alarms: Alarms::default(),
             checkpoints: Checkpoints::default(),

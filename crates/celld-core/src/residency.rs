@@ -268,6 +268,10 @@ impl Core {
             .hibernate_after_ms
             .min(self.config.idle_after_ms);
         self.look_later(&cell, now.plus(first_look));
+        // Its host became ready during the drain: it answers what waits for it, and leaves.
+        if self.draining.is_some() {
+            self.leaving.insert(cell.clone());
+        }
         self.out.push(Effect::Activate { cell, host });
     }
 
@@ -330,10 +334,11 @@ impl Core {
         }
     }
 
-    /// Asks cells that must leave to do so, not too many at once.
+    /// Asks cells that must leave to do so, not too many at once: until its record is written,
+    /// each that has left keeps a snapshot in memory.
     pub(crate) fn pump_evictions(&mut self, now: MonoMs) {
         let mut held_back = Vec::new();
-        while self.evicting < self.config.evictions_max
+        while self.evicting + self.saving_out < self.config.evictions_max
             && let Some(cell) = self.leaving.pop_first()
         {
             match self.cells.get(&cell).map(|held| &held.state) {
@@ -394,6 +399,7 @@ impl Core {
         self.evicting -= 1;
         if unsaved {
             held.state = State::Saving;
+            self.saving_out += 1;
             self.checkpoints.started(&cell);
             self.out.push(Effect::SaveRecord { cell: cell.clone() });
             self.vacate(&cell, host, now);
@@ -408,7 +414,10 @@ impl Core {
     pub(crate) fn save_ended(&mut self, cell: CellId, now: MonoMs) {
         match self.cells.get_mut(&cell).map(|held| &mut held.state) {
             Some(State::Resident { saving, .. }) => *saving = false,
-            Some(State::Saving) => self.leave(cell, now),
+            Some(State::Saving) => {
+                self.saving_out -= 1;
+                self.leave(cell, now);
+            }
             Some(State::Compacting) => {
                 self.compacting -= 1;
                 self.leave(cell, now);
@@ -441,7 +450,10 @@ impl Core {
             return;
         };
         match held.state {
-            State::Resident { saving: true, .. } => held.state = State::Saving,
+            State::Resident { saving: true, .. } => {
+                held.state = State::Saving;
+                self.saving_out += 1;
+            }
             State::Resident { .. } => {
                 if self.sabotage.is(Fault::ForgetHostLoss) {
                     self.cells.remove(&cell);

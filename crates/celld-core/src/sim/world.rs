@@ -377,6 +377,7 @@ impl World {
             }
             Effect::ReadAlarm { .. }
             | Effect::PublishWorkers { .. }
+            | Effect::RefuseWorkers { .. }
             | Effect::Adopted { .. }
             | Effect::DeploymentRefused { .. } => Ok(()),
         }

@@ -34,6 +34,12 @@ impl Shell {
                     .pool(&script)
                     .publish(ready, self.shared.clock.mono());
             }
+            Effect::RefuseWorkers { script, generation } => {
+                let why = self.load_errors.get(&generation);
+                let why = why.map_or("see the node's log", |error| error.message.as_str());
+                let error = refuse::retryable(format!("The Worker cannot be started: {why}"));
+                self.shared.pool(&script).refuse(&error);
+            }
             Effect::Adopted {
                 generation,
                 replaced,
