@@ -11,6 +11,7 @@ import {
   op_body_write,
 } from "ext:core/ops";
 import { body as bodyApi, streams } from "./web.js";
+import { throughGate } from "./context.js";
 import { unwrap } from "./errors.js";
 
 const { InnerBody } = bodyApi;
@@ -29,7 +30,9 @@ function hostStream(rid) {
   const stream = new ReadableStream({
     type: "bytes",
     async pull(controller) {
-      const chunk = unwrap(await op_body_read(rid));
+      const chunk = /** @type {Uint8Array | null} */ (
+        unwrap(/** @type {any} */ (await throughGate(op_body_read(rid))))
+      );
       if (chunk === null) {
         controller.close();
         controller.byobRequest?.respond(0);
@@ -156,7 +159,8 @@ export async function pumpBody(stream, rid, slot) {
       const { done, value } = await reader.read();
       if (done) break;
       const bytes = chunkBytes(value);
-      if (bytes.byteLength > 0 && !(await op_body_write(rid, bytes, slot))) {
+      if (bytes.byteLength > 0 && !(await throughGate(op_body_write(rid, bytes, slot)))) {
+        op_body_end(rid);
         await reader.cancel(new Error("Network connection lost."));
         return;
       }

@@ -3,6 +3,7 @@
 
 import { core } from "ext:core/mod.js";
 import { op_cell_reset, op_cell_wake, op_socket_close } from "ext:core/ops";
+import { logException } from "./console.js";
 import { EventContext, currentEvent, runAs } from "./context.js";
 import { describeError } from "./errors.js";
 import { domException, timers } from "./web.js";
@@ -20,7 +21,17 @@ const SECTION_MAX_MS = 30_000;
  * @typedef {object} Section
  * @property {Section | null} outer
  * @property {number} depth
+ * @property {boolean} ended its promise has settled; work that it began may still go on
  */
+
+/**
+ * The innermost section around something that has not ended.
+ * @param {Section | null} section
+ */
+function live(section) {
+  while (section !== null && section.ended) section = section.outer;
+  return section;
+}
 
 /** One residence of one Durable Object in this isolate. A reset object gets a fresh one. */
 export class Cell {
@@ -41,7 +52,7 @@ export class Cell {
     /** @type {Section | null} */
     this.section = null;
     /** Sections that wait for the running one; they go before events. */
-    this.sections = /** @type {(() => void)[]} */ ([]);
+    this.sections = /** @type {{ event: EventContext, start: () => void }[]} */ ([]);
     /** Events and continuations that wait for the running section. */
     this.waiting = /** @type {(() => void)[]} */ ([]);
     /** Socket objects by the host's number. */
@@ -49,8 +60,15 @@ export class Cell {
     /** Sockets that the instance reads itself, by the host's number. */
     this.accepted = new Set();
     /** Timers, so that they end with the object. */
-    this.timers = new Set();
+    this.timers = /** @type {Map<number, () => void>} */ (new Map());
   }
+
+  /** True for real cells alone: what scripts make up has not the mark. @param {any} value */
+  static isCell(value) {
+    return typeof value === "object" && value !== null && #mark in value;
+  }
+
+  #mark = true;
 
   /**
    * Runs `work` when the input gate is open, in the order of arrival.
@@ -69,6 +87,7 @@ export class Cell {
    * @param {() => void} work
    */
   resume(section, work) {
+    section = live(section);
     if (section !== null) {
       for (let inner = this.section; inner !== null; inner = inner.outer) {
         if (inner === section) {
@@ -86,9 +105,20 @@ export class Cell {
    */
   admit() {
     if (this.section !== null || this.isBroken) return;
-    const next = this.sections.shift() ?? this.waiting.shift();
+    const next = this.sections.shift()?.start ?? this.waiting.shift();
     if (next !== undefined) next();
     this.#wake();
+  }
+
+  /** A section has ended: the next one that belongs where it was begins, or the gate opens. */
+  #left() {
+    this.section = live(this.section);
+    if (this.section === null) {
+      this.#wake();
+      return;
+    }
+    const next = this.sections.findIndex((entry) => live(entry.event.section) === this.section);
+    if (next >= 0) this.sections.splice(next, 1)[0].start();
   }
 
   #wake() {
@@ -104,8 +134,8 @@ export class Cell {
    */
   critical(work, fatal) {
     const event = currentEvent() ?? new EventContext(0, this, "constructor");
-    const outer = /** @type {Section | null} */ (event.section);
-    if (outer !== null && outer.depth >= SECTIONS_MAX) {
+    const around = live(event.section);
+    if (around !== null && around.depth >= SECTIONS_MAX) {
       return Promise.reject(
         new Error(
           `Critical sections (blockConcurrencyWhile and transactions) may nest at most ${SECTIONS_MAX} deep.`,
@@ -114,19 +144,21 @@ export class Cell {
     }
     return new Promise((resolve, reject) => {
       const start = () => {
-        const section = { outer, depth: (outer?.depth ?? 0) + 1 };
+        const outer = live(event.section);
+        const section = { outer, depth: (outer?.depth ?? 0) + 1, ended: false };
         this.section = section;
         const inner = new EventContext(0, this, event.label);
         inner.section = section;
         let timer = 0;
         const leave = () => {
           if (timer !== 0) clearTimeout(timer);
-          this.section = outer;
-          this.#wake();
+          section.ended = true;
+          this.#left();
         };
         /** @param {unknown} error */
         const fail = (error) => {
           if (fatal) {
+            runAs(inner, () => logException(error, "Uncaught (in blockConcurrencyWhile) "));
             this.break(error);
             // The old instance learns nothing more; its callers get the error from the host.
           } else {
@@ -150,8 +182,8 @@ export class Cell {
           resolve(value);
         }, fail);
       };
-      if (this.section === outer) start();
-      else this.sections.push(start);
+      if (this.section === around) start();
+      else this.sections.push({ event, start });
     });
   }
 
@@ -171,7 +203,7 @@ export class Cell {
   /** Ends what would otherwise go on running. */
   dispose() {
     this.isBroken = true;
-    for (const timer of this.timers) clearTimeout(timer);
+    for (const end of [...this.timers.values()]) end();
     this.timers.clear();
     for (const rid of this.accepted) op_socket_close(rid, 1006, "", 0);
     this.accepted.clear();

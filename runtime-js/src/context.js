@@ -149,6 +149,45 @@ export function runAs(event, work) {
 
 const realNow = Date.now;
 
+/**
+ * Runs `work` with a context that was captured earlier.
+ * @param {unknown} context
+ * @param {() => void} work
+ */
+export function withContext(context, work) {
+  const before = core.getAsyncContext();
+  core.setAsyncContext(context);
+  try {
+    work();
+  } finally {
+    core.setAsyncContext(before);
+  }
+}
+
+/**
+ * Delivers the outcome of an operation of the host as the input gate of the current cell wants it.
+ * @template T
+ * @param {Promise<T>} outcome
+ * @returns {Promise<T>}
+ */
+export function throughGate(outcome) {
+  const event = currentEvent();
+  const cell = event?.cell ?? null;
+  if (event === null || cell === null) return outcome;
+  const { section } = event;
+  const pass = () => new Promise((go) => cell.resume(section, () => go(undefined)));
+  return outcome.then(
+    async (value) => {
+      await pass();
+      return value;
+    },
+    async (error) => {
+      await pass();
+      throw error;
+    },
+  );
+}
+
 /** True while the main module is evaluated: no I/O, timers or randomness then. */
 let loading = false;
 

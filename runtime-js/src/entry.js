@@ -2,7 +2,13 @@
 // @ts-check
 
 import { core } from "ext:core/mod.js";
-import { op_event_fail, op_event_respond, op_event_return, op_socket_forget } from "ext:core/ops";
+import {
+  op_alarm_begin,
+  op_event_fail,
+  op_event_respond,
+  op_event_return,
+  op_socket_forget,
+} from "ext:core/ops";
 import { pumpBody } from "./bodies.js";
 import { completeCall, workerTarget } from "./calls.js";
 import { Cell, liveCells } from "./cell.js";
@@ -23,7 +29,7 @@ import { requestFromHost, responseToHost } from "./http.js";
 import { makeId } from "./ids.js";
 import { DurableObjectNamespace, makeFetcher, receive } from "./rpc.js";
 import { DurableObjectState, cellSocket, setExports } from "./state.js";
-import { markClosedByPeer, setSocketConnector, socketToHost } from "./websocket.js";
+import { markClosedByPeer, setDefaultBinaryType, setSocketConnector, socketToHost } from "./websocket.js";
 import { fetchThrough } from "./calls.js";
 import { op_call_fetch } from "ext:core/ops";
 import { event as eventApi, timers } from "./web.js";
@@ -147,6 +153,7 @@ class ExecutionContext {
  */
 function configure(bindings, durable, flags, waitUntilMaxMs) {
   setWaitUntilMax(waitUntilMaxMs);
+  setDefaultBinaryType(flags.includes("websocket_standard_binary_type") ? "blob" : "arraybuffer");
   installCompatibility(flags);
   const made = /** @type {Record<string, any>} */ ({});
   for (const [name, kind, a, b, c] of bindings) {
@@ -452,7 +459,12 @@ const host = {
   cellAlarm(id, slot, scheduledTime, retryCount) {
     const cell = cellOf(slot);
     const event = new EventContext(id, cell, "alarm");
-    cell.deliver(() =>
+    cell.deliver(() => {
+      // Events ahead in the queue may have moved or deleted it.
+      if (!op_alarm_begin(slot, scheduledTime)) {
+        finishValue(event, null);
+        return;
+      }
       handle(
         event,
         () => {
@@ -461,8 +473,8 @@ const host = {
         },
         () => finishValue(event, null),
         false,
-      ),
-    );
+      );
+    });
   },
 
   /**

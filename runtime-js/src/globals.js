@@ -4,7 +4,7 @@
 import { core } from "ext:core/mod.js";
 import { op_crypto_timing_safe_equal } from "ext:core/ops";
 import { consoleMethods, logException } from "./console.js";
-import { currentEvent, forbidAtGlobalScope } from "./context.js";
+import { currentEvent, forbidAtGlobalScope, throughGate, withContext } from "./context.js";
 import { fetch } from "./calls.js";
 import { Headers, Request, Response } from "./http.js";
 import { WebSocketRequestResponsePair } from "./state.js";
@@ -44,15 +44,17 @@ function startTimer(callback, delay, args, repeat) {
       reportError(error);
     }
   };
+  const context = core.getAsyncContext();
   const run = () => {
     if (cell === null) fire();
-    else cell.resume(section, fire);
+    // It may run later, when the gate opens: on behalf of the same event then as now.
+    else cell.resume(section, () => withContext(context, fire));
   };
   const milliseconds = Math.min(Math.max(Number(delay) || 0, 0), 0x7fffffff);
   id = repeat ? startInterval(run, milliseconds) : startTimeout(run, milliseconds);
   activeTimers++;
   running.set(id, cell);
-  cell?.timers.add(id);
+  cell?.timers.set(id, () => clearTimer(id));
   return id;
 }
 
@@ -146,7 +148,22 @@ function getCrypto() {
         configurable: true,
       });
     }
-    Object.defineProperty(Object.getPrototypeOf(cryptoObject.subtle), "timingSafeEqual", {
+    const subtle = Object.getPrototypeOf(cryptoObject.subtle);
+    for (const name of Object.getOwnPropertyNames(subtle)) {
+      const method = Object.getOwnPropertyDescriptor(subtle, name)?.value;
+      if (typeof method !== "function" || name === "constructor") continue;
+      Object.defineProperty(subtle, name, {
+        value: {
+          [name](/** @type {any[]} */ ...args) {
+            return throughGate(method.apply(this, args));
+          },
+        }[name],
+        writable: true,
+        enumerable: true,
+        configurable: true,
+      });
+    }
+    Object.defineProperty(subtle, "timingSafeEqual", {
       value: function timingSafeEqual(/** @type {any} */ left, /** @type {any} */ right) {
         const a = asBytes(left);
         const b = asBytes(right);

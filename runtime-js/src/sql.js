@@ -3,7 +3,7 @@
 
 import { op_sql_close, op_sql_counts, op_sql_exec, op_sql_next, op_sql_size } from "ext:core/ops";
 
-/** @typedef {import("./cell.js").Cell} Cell */
+import { Cell } from "./cell.js";
 
 /** Rows fetched per visit when all of them are wanted at once. */
 const BATCH_ROWS = 1024;
@@ -41,6 +41,7 @@ export class SqlStorageCursor {
    * @param {[number, number]} counts
    */
   constructor(cell, id, columns, rows, counts) {
+    if (!Cell.isCell(cell)) throw new TypeError("Illegal constructor");
     this.#cell = cell;
     this.#id = id;
     this.#columns = columns;
@@ -158,6 +159,7 @@ export class SqlStorage {
 
   /** @param {Cell} cell @param {boolean} enabled the class is SQLite-backed */
   constructor(cell, enabled) {
+    if (!Cell.isCell(cell)) throw new TypeError("Illegal constructor");
     this.#cell = cell;
     this.#enabled = enabled;
   }

@@ -14,7 +14,7 @@ import { logException } from "./console.js";
 import { DurableObjectStorage } from "./storage.js";
 import { WebSocket, acceptHibernatable, resumeSocket, socketRid, socketTags } from "./websocket.js";
 
-/** @typedef {import("./cell.js").Cell} Cell */
+import { Cell } from "./cell.js";
 
 /** Longest event timeout for hibernatable sockets, in ms. */
 const EVENT_TIMEOUT_MAX_MS = 604_800_000;
@@ -55,6 +55,7 @@ export class DurableObjectState {
 
   /** @param {Cell} cell @param {boolean} sqlite @param {any} props */
   constructor(cell, sqlite, props) {
+    if (!Cell.isCell(cell)) throw new TypeError("Illegal constructor");
     this.#cell = cell;
     this.#storage = new DurableObjectStorage(cell, sqlite);
     this.props = props;

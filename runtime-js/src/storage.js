@@ -15,10 +15,8 @@ import {
   op_storage_sync,
 } from "ext:core/ops";
 import { answerOf } from "./calls.js";
-import { deserialize, serialize } from "./cell.js";
+import { Cell, deserialize, serialize } from "./cell.js";
 import { SqlStorage } from "./sql.js";
-
-/** @typedef {import("./cell.js").Cell} Cell */
 
 /** Most keys in one bulk call. */
 const KEYS_MAX = 128;
@@ -285,6 +283,7 @@ export class DurableObjectStorage extends Operations {
 
   /** @param {Cell} cell @param {boolean} sqlite */
   constructor(cell, sqlite) {
+    if (!Cell.isCell(cell)) throw new TypeError("Illegal constructor");
     const store = new Store(cell, sqlite);
     super(store, () => {});
     this.#store = store;
@@ -316,7 +315,7 @@ export class DurableObjectStorage extends Operations {
     const { cell } = this.#store;
     cell.check();
     return cell.critical(async () => {
-      const depth = op_storage_nest(cell.slot);
+      const depth = op_storage_nest(cell.slot, true);
       const state = { open: true, rolledBack: false, undo: () => op_storage_rollback(cell.slot, depth) };
       try {
         const value = await closure(new DurableObjectTransaction(this.#store, state));
@@ -341,7 +340,7 @@ export class DurableObjectStorage extends Operations {
     cell.check();
     if (!this.#sqlite)
       throw new Error("transactionSync() is only available in SQLite-backed Durable Objects.");
-    const depth = op_storage_nest(cell.slot);
+    const depth = op_storage_nest(cell.slot, false);
     let value;
     try {
       value = closure();

@@ -35,6 +35,21 @@ const HANDED_OVER = "handed over";
 
 const PRIVATE = Symbol("celld");
 
+/** What binary messages arrive as, by the Worker's compatibility date. */
+let defaultBinaryType = "blob";
+
+/** @param {"blob" | "arraybuffer"} type */
+export function setDefaultBinaryType(type) {
+  defaultBinaryType = type;
+}
+
+/** Makes a socket of the host's number; set by the class, out of reach of scripts. */
+/** @type {(rid: number) => any} */
+let makeSocket;
+/** The runtime's side of a socket. */
+/** @type {(socket: any) => any} */
+let insideOf;
+
 /** @param {string | undefined} reason */
 function checkReason(reason) {
   if (reason !== undefined && core.byteLength(reason) > 123) {
@@ -63,7 +78,7 @@ export class WebSocket extends EventTarget {
   #url = /** @type {string | null} */ (null);
   #protocol = "";
   #extensions = "";
-  #binaryType = "blob";
+  #binaryType = defaultBinaryType;
   #sentClose = false;
   #gotClose = false;
   /** Frames sent before an outgoing connection is established. */
@@ -95,6 +110,13 @@ export class WebSocket extends EventTarget {
       (/** @type {any} */ { rid, protocol }) => {
         this.#rid = rid;
         this.#protocol = protocol;
+        const cell = currentEvent()?.cell ?? null;
+        if (cell !== null && cell.isBroken) {
+          op_socket_drop(rid);
+          return;
+        }
+        unreachable.register(this, rid, this);
+        cell?.accepted.add(rid);
         this.#state = OPEN;
         this.dispatchEvent(new Event("open"));
         for (const data of this.#early.splice(0)) this.#transmit(data);
@@ -108,9 +130,9 @@ export class WebSocket extends EventTarget {
     );
   }
 
-  /** @param {number} rid */
-  static [PRIVATE](rid) {
-    return new WebSocket(PRIVATE, rid);
+  static {
+    makeSocket = (rid) => new WebSocket(PRIVATE, rid);
+    insideOf = (socket) => socket.#inside();
   }
 
   get readyState() {
@@ -276,16 +298,15 @@ export class WebSocket extends EventTarget {
     op_socket_close(this.#rid, frame.code === 1005 ? 0 : frame.code, frame.reason, currentEvent()?.slot ?? 0);
   }
 
-  // The following serve the runtime alone; scripts cannot name the symbol.
-
-  /** Hands the socket to whoever receives an answer that carries it. */
-  [PRIVATE]() {
+  /** What the runtime alone does with a socket. */
+  #inside() {
     return {
       rid: this.#rid,
       handOver: () => {
         if (this.#use !== FRESH)
           throw new TypeError("Can't return WebSocket in a Response after calling accept().");
         this.#use = HANDED_OVER;
+        unreachable.unregister(this);
         return this.#rid;
       },
       hibernate: () => {
@@ -351,14 +372,14 @@ const unreachable = new FinalizationRegistry((/** @type {number} */ rid) => op_s
 
 /** @param {number} rid */
 export function socketFromHost(rid) {
-  const socket = WebSocket[PRIVATE](rid);
-  unreachable.register(socket, rid);
+  const socket = makeSocket(rid);
+  unreachable.register(socket, rid, socket);
   return socket;
 }
 
 /** @param {any} socket */
 export function socketToHost(socket) {
-  return socket[PRIVATE]().handOver();
+  return insideOf(socket).handOver();
 }
 
 /**
@@ -368,7 +389,7 @@ export function socketToHost(socket) {
  * @param {number} slot
  */
 export function acceptHibernatable(socket, tags, slot) {
-  op_socket_accept(socket[PRIVATE]().hibernate(), tags, slot);
+  op_socket_accept(insideOf(socket).hibernate(), tags, slot);
 }
 
 /**
@@ -377,26 +398,26 @@ export function acceptHibernatable(socket, tags, slot) {
  * @param {number} state
  */
 export function resumeSocket(rid, state) {
-  const socket = WebSocket[PRIVATE](rid);
-  socket[PRIVATE]().resume(state);
+  const socket = makeSocket(rid);
+  insideOf(socket).resume(state);
   return socket;
 }
 
 /** @param {any} socket @param {boolean} clean @param {{ code: number, reason: string } | null} reply */
 export function markClosedByPeer(socket, clean, reply) {
-  socket[PRIVATE]().closedByPeer(clean, reply);
+  insideOf(socket).closedByPeer(clean, reply);
 }
 
 /** @param {any} socket */
 export function socketTags(socket) {
-  const tags = op_socket_tags(socket[PRIVATE]().rid);
+  const tags = op_socket_tags(insideOf(socket).rid);
   if (tags === null) throw new Error("only hibernatable websockets can have tags.");
   return tags;
 }
 
 /** @param {any} socket */
 export function socketRid(socket) {
-  return socket[PRIVATE]().rid;
+  return insideOf(socket).rid;
 }
 
 /** @param {any} address */

@@ -17,6 +17,7 @@ deno_core::extension!(
         ops::events::op_event_return,
         ops::events::op_console,
         ops::events::op_cell_reset,
+        ops::events::op_alarm_begin,
         ops::events::op_cell_wake,
         ops::bodies::op_body_open,
         ops::bodies::op_body_read,

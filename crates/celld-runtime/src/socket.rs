@@ -46,6 +46,124 @@ pub struct SocketEnd {
     pub incoming: mpsc::Receiver<SocketMessage>,
 }
 
+/// Most bytes that wait for a client beyond its channel.
+const SPILL_MAX_BYTES: usize = 64 << 20;
+
+/// Messages of a script that its client has not taken yet and that its channel has no room for.
+///
+/// Scripts do not wait when they send. A client that falls behind by more than 64 MiB loses its
+/// connection; nothing is ever left out of the middle of a conversation.
+#[derive(Debug, Default)]
+pub struct Spill(Mutex<Spilled>);
+
+#[derive(Debug, Default)]
+struct Spilled {
+    waiting: std::collections::VecDeque<SocketMessage>,
+    bytes: usize,
+    /// A task carries `waiting` over.
+    draining: bool,
+    /// The connection was given up.
+    cut: bool,
+}
+
+impl Spill {
+    /// Sends a message behind all those before it.
+    pub fn send(
+        self: &Arc<Self>,
+        outgoing: &mpsc::Sender<SocketMessage>,
+        message: SocketMessage,
+        tokio: &tokio::runtime::Handle,
+    ) {
+        let mut state = self.0.lock();
+        if state.cut {
+            return;
+        }
+        let message = if state.draining {
+            message
+        } else {
+            match outgoing.try_send(message) {
+                Err(mpsc::error::TrySendError::Full(message)) => message,
+                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => return,
+            }
+        };
+        state.bytes += message.size_bytes();
+        state.waiting.push_back(message);
+        if state.bytes > SPILL_MAX_BYTES {
+            state.give_up();
+        }
+        if !std::mem::replace(&mut state.draining, true) {
+            tokio.spawn(self.clone().drain(outgoing.clone()));
+        }
+    }
+
+    /// Ends the connection behind what the channel holds already.
+    pub fn cut(
+        self: &Arc<Self>,
+        outgoing: &mpsc::Sender<SocketMessage>,
+        tokio: &tokio::runtime::Handle,
+    ) {
+        let mut state = self.0.lock();
+        if state.cut {
+            return;
+        }
+        state.give_up();
+        if !std::mem::replace(&mut state.draining, true) {
+            tokio.spawn(self.clone().drain(outgoing.clone()));
+        }
+    }
+
+    async fn drain(self: Arc<Self>, outgoing: mpsc::Sender<SocketMessage>) {
+        loop {
+            let next = {
+                let mut state = self.0.lock();
+                let next = state.waiting.pop_front();
+                match &next {
+                    Some(message) => state.bytes -= message.size_bytes().min(state.bytes),
+                    None => state.draining = false,
+                }
+                next
+            };
+            let Some(message) = next else { return };
+            if outgoing.send(message).await.is_err() {
+                self.0.lock().cut = true;
+                return;
+            }
+        }
+    }
+}
+
+impl Spilled {
+    fn give_up(&mut self) {
+        self.cut = true;
+        self.bytes = 0;
+        self.waiting.clear();
+        self.waiting
+            .push_back(SocketMessage::Close(Some(CloseFrame {
+                code: ABNORMAL,
+                reason: String::new(),
+            })));
+    }
+}
+
+impl SocketMessage {
+    /// Bytes of payload.
+    fn size_bytes(&self) -> usize {
+        match self {
+            SocketMessage::Text(text) => text.len(),
+            SocketMessage::Binary(data) => data.len(),
+            SocketMessage::Close(_) => 0,
+        }
+    }
+}
+
+impl CellSocket {
+    /// Ends the connection abruptly: the client sees 1006.
+    pub fn cut(&self, tokio: &tokio::runtime::Handle) {
+        self.ready_state.store(CLOSED, Ordering::Relaxed);
+        self.spill.cut(&self.outgoing, tokio);
+    }
+}
+
 /// Makes the two ends of a fresh WebSocket.
 pub fn socket_pair() -> (SocketEnd, SocketEnd) {
     let (to_b, from_a) = mpsc::channel(SOCKET_CHANNEL_MESSAGES);
@@ -74,6 +192,8 @@ pub struct CellSocket {
     pub attachment: Mutex<Option<Bytes>>,
     /// To the client.
     pub outgoing: mpsc::Sender<SocketMessage>,
+    /// What does not fit into `outgoing` at once.
+    pub spill: Arc<Spill>,
     /// When an auto-response was last sent, in ms since the epoch; 0 for never.
     pub auto_response_ms: AtomicU64,
     /// Life cycle, as WebSocket's `readyState`: 1 open, 2 closing, 3 closed.
@@ -96,14 +216,9 @@ impl CellSockets {
     }
 
     /// Ends every connection abruptly, as when the object behind them is gone: clients see 1006.
-    pub fn close_all(&self) {
+    pub fn close_all(&self, tokio: &tokio::runtime::Handle) {
         for socket in self.sockets.lock().drain(..) {
-            socket.ready_state.store(CLOSED, Ordering::Relaxed);
-            let abrupt = CloseFrame {
-                code: ABNORMAL,
-                reason: String::new(),
-            };
-            let _ = socket.outgoing.try_send(SocketMessage::Close(Some(abrupt)));
+            socket.cut(tokio);
         }
     }
 

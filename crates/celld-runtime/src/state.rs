@@ -58,6 +58,8 @@ pub enum SocketState {
     Plain {
         /// The channels; `incoming` is away while a read is under way.
         outgoing: tokio::sync::mpsc::Sender<crate::socket::SocketMessage>,
+        /// What does not fit into `outgoing` at once.
+        spill: Arc<crate::socket::Spill>,
         /// See above.
         incoming: Option<tokio::sync::mpsc::Receiver<crate::socket::SocketMessage>>,
     },
@@ -69,6 +71,7 @@ impl From<SocketEnd> for SocketState {
     fn from(end: SocketEnd) -> Self {
         SocketState::Plain {
             outgoing: end.outgoing,
+            spill: Arc::default(),
             incoming: Some(end.incoming),
         }
     }
@@ -102,7 +105,10 @@ pub struct Cell {
     pub wrote: bool,
     /// Events in progress.
     pub events: usize,
-    /// Scheduled time of the alarm whose handler runs.
+    /// A transaction that may span turns is open: what is written belongs to it, and outputs
+    /// wait only for what was committed before.
+    pub spanning: bool,
+    /// Time that the alarm had when its handler, which runs, was started.
     pub alarm_running: Option<i64>,
     /// That handler set or deleted the alarm.
     pub alarm_changed: bool,
@@ -139,6 +145,8 @@ pub struct HostState {
     pub watched: Option<Arc<crate::watch::Watched>>,
     /// Source of numbers for everything below.
     next_id: u32,
+    /// `next_id` has passed its largest value once.
+    ids_came_round: bool,
     /// Bodies that JavaScript may read.
     pub bodies: HashMap<u32, BodyStream>,
     /// Reading ends of bodies that JavaScript writes, until they are sent off.
@@ -180,6 +188,7 @@ impl HostState {
             config,
             watched: None,
             next_id: 0,
+            ids_came_round: false,
             bodies: HashMap::new(),
             unsent: HashMap::new(),
             sinks: HashMap::new(),
@@ -201,8 +210,25 @@ impl HostState {
 
     /// A number that nothing in this host has had before. Never 0.
     pub fn fresh_id(&mut self) -> u32 {
-        self.next_id += 1;
-        self.next_id
+        // Numbers come round after four thousand million: 0 means "none", and one that is still
+        // in use must not be given twice.
+        loop {
+            let (next, wrapped) = self.next_id.overflowing_add(1);
+            self.next_id = next;
+            self.ids_came_round |= wrapped;
+            if next != 0 && !(self.ids_came_round && self.is_in_use(next)) {
+                return next;
+            }
+        }
+    }
+
+    fn is_in_use(&self, id: u32) -> bool {
+        self.events.contains_key(&id)
+            || self.slots.contains_key(&id)
+            || self.sockets.contains_key(&id)
+            || self.bodies.contains_key(&id)
+            || self.sinks.contains_key(&id)
+            || self.cancels.contains_key(&id)
     }
 
     /// The cell of an instance, when the instance is the current one.
@@ -234,15 +260,37 @@ impl HostState {
             )));
             return;
         };
-        let dirty = cell
-            .db
-            .as_ref()
-            .is_some_and(|db| db.is_dirty() || db.depth() > 0);
+        let dirty = !cell.spanning
+            && cell
+                .db
+                .as_ref()
+                .is_some_and(|db| db.is_dirty() || db.depth() > 0);
         if dirty || !cell.staged.is_empty() {
             cell.staged.push(output);
             self.touch(slot);
         } else {
             cell.outbox.send(cell.last_lsn, output, &*world);
+        }
+    }
+
+    /// Commits before a transaction that may span turns, unless one is open already.
+    pub fn begin_spanning(&mut self, slot: u32) -> Result<(), EventError> {
+        let world = self.config.world.clone();
+        if let Some(cell) = self.cell_of(slot)
+            && cell.db.as_ref().is_none_or(|db| db.depth() == 0)
+        {
+            commit(cell, &*world)?;
+            cell.spanning = true;
+        }
+        Ok(())
+    }
+
+    /// Notes the end of the outermost transaction.
+    pub fn end_spanning(&mut self, slot: u32) {
+        if let Some(cell) = self.cell_of(slot)
+            && cell.db.as_ref().is_none_or(|db| db.depth() == 0)
+        {
+            cell.spanning = false;
         }
     }
 

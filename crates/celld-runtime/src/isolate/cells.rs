@@ -28,6 +28,7 @@ impl Isolate {
             last_lsn: Lsn::default(),
             wrote: false,
             events: 0,
+            spanning: false,
             alarm_running: None,
             alarm_changed: false,
             event_timeout_ms: 0,
@@ -38,23 +39,29 @@ impl Isolate {
     }
 
     /// The instance of a cell, constructed if need be, with room for one more event.
-    pub(super) fn ready_slot(&mut self, id: &CellId) -> Result<u32, EventError> {
+    /// With `limited`, a cell that has too many is overloaded.
+    pub(super) fn ready_slot(&mut self, id: &CellId, limited: bool) -> Result<u32, EventError> {
         let (slot, class_name, name) = {
             let mut state = self.state.borrow_mut();
             let state = state.borrow_mut::<HostState>();
             let events_max = state.config.limits.cell_events_max;
-            let fresh = state.fresh_id();
-            let Some(cell) = state.cells.get_mut(id) else {
+            let Some((slot, events)) = state.cells.get(id).map(|cell| (cell.slot, cell.events))
+            else {
                 return Err(not_here());
             };
-            if cell.events >= events_max {
+            // Events that are answered, and only held by a socket or a stream, do not count.
+            if limited && events >= events_max && state.unanswered(slot) >= events_max {
                 return Err(EventError::overloaded(
                     "Durable Object is overloaded. Too many requests queued.",
                 ));
             }
-            if cell.slot != 0 {
-                return Ok(cell.slot);
+            if slot != 0 {
+                return Ok(slot);
             }
+            let fresh = state.fresh_id();
+            let Some(cell) = state.cells.get_mut(id) else {
+                return Err(not_here());
+            };
             cell.slot = fresh;
             let identity = (
                 fresh,
@@ -64,8 +71,9 @@ impl Isolate {
             state.slots.insert(fresh, id.clone());
             identity
         };
-        let failure = self.construct(id, slot, &class_name, name.as_deref());
-        if let Some(error) = &failure {
+        let thrown = self.construct(id, slot, &class_name, name.as_deref());
+        let failure = thrown.clone().or_else(|| self.reset_of(slot));
+        if let Some(error) = &thrown {
             let mut state = self.state.borrow_mut();
             state
                 .borrow_mut::<HostState>()
@@ -82,6 +90,14 @@ impl Isolate {
                 "The Durable Object was reset while it was constructed.",
             )),
         }
+    }
+
+    /// The error of an instance that has ended in this turn.
+    fn reset_of(&self, slot: u32) -> Option<EventError> {
+        let state = self.state.borrow();
+        let resets = &state.borrow::<HostState>().resets;
+        let found = resets.iter().find(|(at, _)| *at == slot);
+        found.map(|(_, error)| error.clone())
     }
 
     /// Runs a class's constructor; says why it failed.
@@ -121,9 +137,9 @@ impl Isolate {
         }
     }
 
-    /// Notes that the alarm handler runs. False when the alarm is not due any more: it was
-    /// deleted or moved after the scheduler decided to fire it.
-    pub(super) fn begin_alarm(
+    /// False when the alarm is not due any more: it was deleted or moved after the scheduler
+    /// decided to fire it, or its handler runs already.
+    pub(super) fn alarm_is_due(
         &mut self,
         id: &CellId,
         scheduled_ms: i64,
@@ -132,12 +148,7 @@ impl Isolate {
         let mut state = self.state.borrow_mut();
         let state = state.borrow_mut::<HostState>();
         let cell = state.cells.get_mut(id).ok_or_else(not_here)?;
-        if cell.alarm_running.is_some() || set.is_none_or(|set| set > scheduled_ms) {
-            return Ok(false);
-        }
-        cell.alarm_running = Some(scheduled_ms);
-        cell.alarm_changed = false;
-        Ok(true)
+        Ok(cell.alarm_running.is_none() && set.is_some_and(|set| set <= scheduled_ms))
     }
 
     /// The alarm that is set, in ms since the epoch. A database that cannot be opened is a
@@ -181,7 +192,7 @@ impl Isolate {
         let Some(id) = state.slots.remove(&slot) else {
             return false;
         };
-        let world = state.config.world.clone();
+        let (world, tokio) = (state.config.world.clone(), state.config.tokio.clone());
         let failed: Vec<u32> = state
             .events
             .iter()
@@ -199,8 +210,9 @@ impl Isolate {
         cell.slot = 0;
         cell.events = 0;
         cell.alarm_running = None;
+        cell.spanning = false;
         if error.durable_object_reset {
-            cell.image.sockets.close_all();
+            cell.image.sockets.close_all(&tokio);
         }
         for output in std::mem::take(&mut cell.staged) {
             output(Err(error.clone()));

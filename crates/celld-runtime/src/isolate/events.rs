@@ -217,9 +217,21 @@ impl Isolate {
     }
 
     fn cell_event(&mut self, cell: celld_core::CellId, event: CellEvent) {
-        let slot = match self.ready_slot(&cell) {
+        // The end of a socket is always told: refusing it would free nothing.
+        let is_end = matches!(
+            &event,
+            CellEvent::SocketMessage {
+                message: None | Some(SocketMessage::Close(_)),
+                ..
+            }
+        );
+        let slot = match self.ready_slot(&cell, !is_end) {
             Ok(slot) => slot,
             Err(error) => {
+                if let CellEvent::SocketMessage { socket, .. } = &event {
+                    // A message that cannot be handled must not vanish from a conversation.
+                    socket.cut(&self.tokio());
+                }
                 waiter_of(event).fail(error);
                 return;
             }
@@ -260,7 +272,7 @@ impl Isolate {
                 retry_count,
                 reply,
             } => {
-                match self.begin_alarm(&cell, scheduled_ms) {
+                match self.alarm_is_due(&cell, scheduled_ms) {
                     Ok(true) => {}
                     Ok(false) => {
                         let next_ms = self.alarm_of(&cell);

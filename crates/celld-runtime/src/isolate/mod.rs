@@ -163,6 +163,15 @@ impl Isolate {
         }
     }
 
+    fn tokio(&self) -> tokio::runtime::Handle {
+        self.state
+            .borrow()
+            .borrow::<HostState>()
+            .config
+            .tokio
+            .clone()
+    }
+
     fn log_exception(&mut self, text: &str) {
         let mut state = self.state.borrow_mut();
         let config = &state.borrow_mut::<HostState>().config;
@@ -441,6 +450,12 @@ fn from_js_error(error: &deno_core::error::JsError) -> EventError {
 }
 
 impl HostState {
+    /// Events of an instance that somebody still waits for.
+    fn unanswered(&self, slot: u32) -> usize {
+        let of_slot = |event: &&crate::state::Event| event.slot == slot && event.waiter.is_some();
+        self.events.values().filter(of_slot).count()
+    }
+
     /// Starts an event.
     fn begin_event(&mut self, waiter: Waiter, slot: u32) -> u32 {
         let id = self.fresh_id();

@@ -39,6 +39,7 @@ pub fn op_event_respond(
         Some(SocketState::Plain {
             outgoing,
             incoming: Some(incoming),
+            ..
         }) => Some(crate::socket::SocketEnd { outgoing, incoming }),
         Some(_) => {
             return Err(JsErrorBox::type_error(
@@ -188,6 +189,26 @@ pub fn op_cell_reset(
     state.resets.push((slot, error));
 }
 
+/// The alarm handler is about to run. False when the alarm has been deleted or moved meanwhile.
+#[op2(fast)]
+pub fn op_alarm_begin(
+    state: &mut OpState,
+    slot: u32,
+    scheduled_ms: f64,
+) -> Result<bool, JsErrorBox> {
+    let set = super::storage::with_db(state, slot, celld_storage::CellDb::get_alarm)?;
+    let due = set.filter(|set| *set <= scheduled_ms as i64);
+    let Some(cell) = state.borrow_mut::<HostState>().cell_of(slot) else {
+        return Ok(false);
+    };
+    if due.is_none() || cell.alarm_running.is_some() {
+        return Ok(false);
+    }
+    cell.alarm_running = due;
+    cell.alarm_changed = false;
+    Ok(true)
+}
+
 /// Events wait at a cell's input gate that has opened: the host lets them in, one a turn.
 #[op2(fast)]
 pub fn op_cell_wake(state: &mut OpState, slot: u32) {
@@ -213,10 +234,12 @@ impl HostState {
     fn end_alarm(&mut self, slot: u32, clear: bool) -> Option<i64> {
         self.touch(slot);
         let cell = self.cell_of(slot)?;
-        cell.alarm_running = None;
+        let ran = cell.alarm_running.take();
         let changed = std::mem::take(&mut cell.alarm_changed);
         let db = cell.db.as_mut()?;
-        if clear && !changed {
+        // A change that was rolled back is none. (An alarm set anew is never in the past.)
+        let stands = !changed || db.get_alarm().ok().flatten() == ran;
+        if clear && ran.is_some() && stands {
             // A failure here fails the commit at the end of the turn as well.
             let _ = db.set_alarm(None);
         }

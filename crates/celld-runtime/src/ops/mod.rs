@@ -130,6 +130,11 @@ pub(crate) fn error_from_js(
     };
     let mut member = |name: &str| {
         let key = text(scope, name);
+        // Own properties only: no script runs while they are read.
+        let own = v8::Local::<v8::Name>::try_from(key).ok()?;
+        if !object.has_own_property(scope, own).unwrap_or(false) {
+            return None;
+        }
         object.get(scope, key).filter(|value| !value.is_undefined())
     };
     let (name, message, stack, own) = (
@@ -187,7 +192,10 @@ pub(crate) fn set(
     value: v8::Local<v8::Value>,
 ) {
     let key = text(scope, name);
-    object.set(scope, key, value);
+    // Not `set`: a setter that a script put on `Object.prototype` must not run here.
+    if let Ok(key) = v8::Local::<v8::Name>::try_from(key) {
+        object.create_data_property(scope, key, value);
+    }
 }
 
 /// A body failure as scripts see it.

@@ -93,18 +93,19 @@ pub async fn op_socket_next(state: Rc<RefCell<OpState>>, id: u32) -> Arrival {
 }
 
 fn transmit(state: &mut HostState, id: u32, slot: u32, message: SocketMessage) {
-    let outgoing = match state.sockets.get(&id) {
-        Some(SocketState::Plain { outgoing, .. }) => outgoing.clone(),
-        Some(SocketState::Hibernatable(socket)) => socket.outgoing.clone(),
+    let (outgoing, spill) = match state.sockets.get(&id) {
+        Some(SocketState::Plain {
+            outgoing, spill, ..
+        }) => (outgoing.clone(), spill.clone()),
+        Some(SocketState::Hibernatable(socket)) => (socket.outgoing.clone(), socket.spill.clone()),
         None => return,
     };
-    // A full channel means that the peer has not read tens of thousands of messages: the message
-    // is dropped with the connection, since dropping it alone would corrupt the conversation.
+    let tokio = state.config.tokio.clone();
     state.emit(
         slot,
         Box::new(move |gate| {
-            if gate.is_ok() && outgoing.try_send(message).is_err() {
-                tracing::debug!("a WebSocket's peer is gone or does not read");
+            if gate.is_ok() {
+                spill.send(&outgoing, message, &tokio);
             }
         }),
     );
@@ -191,6 +192,7 @@ pub fn op_socket_accept(
     }
     let Some(SocketState::Plain {
         outgoing,
+        spill,
         incoming: Some(incoming),
     }) = state.sockets.remove(&id)
     else {
@@ -203,6 +205,7 @@ pub fn op_socket_accept(
         tags,
         attachment: Mutex::new(None),
         outgoing,
+        spill,
         auto_response_ms: AtomicU64::new(0),
         ready_state: AtomicU64::new(OPEN),
     });

@@ -187,22 +187,35 @@ pub fn op_alarm_set(state: &mut OpState, slot: u32, at: f64) -> Result<(), JsErr
     Ok(())
 }
 
-/// Begins a nested transaction and returns its depth.
+/// Begins a nested transaction and returns its depth. Before one that may span turns, what was
+/// written is committed: outputs made inside wait for that, not for the transaction's end, so
+/// that a transaction may wait for an answer from outside.
 #[op2(fast)]
-pub fn op_storage_nest(state: &mut OpState, slot: u32) -> Result<u32, JsErrorBox> {
+pub fn op_storage_nest(state: &mut OpState, slot: u32, spans: bool) -> Result<u32, JsErrorBox> {
+    if spans {
+        let host = state.borrow_mut::<HostState>();
+        if let Err(error) = host.begin_spanning(slot) {
+            host.resets.push((slot, error.clone()));
+            return Err(JsErrorBox::generic(error.message));
+        }
+    }
     with_db(state, slot, CellDb::begin_nested)
 }
 
 /// Keeps what a nested transaction did.
 #[op2(fast)]
 pub fn op_storage_release(state: &mut OpState, slot: u32, depth: u32) -> Result<(), JsErrorBox> {
-    with_db(state, slot, |db| db.release_nested(depth))
+    let outcome = with_db(state, slot, |db| db.release_nested(depth));
+    state.borrow_mut::<HostState>().end_spanning(slot);
+    outcome
 }
 
 /// Undoes what a nested transaction did.
 #[op2(fast)]
 pub fn op_storage_rollback(state: &mut OpState, slot: u32, depth: u32) -> Result<(), JsErrorBox> {
-    with_db(state, slot, |db| db.rollback_nested(depth))
+    let outcome = with_db(state, slot, |db| db.rollback_nested(depth));
+    state.borrow_mut::<HostState>().end_spanning(slot);
+    outcome
 }
 
 /// Completes when everything written before is proven. Returns the number of the wait.
