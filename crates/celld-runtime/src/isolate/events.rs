@@ -271,38 +271,47 @@ impl Isolate {
                 scheduled_ms,
                 retry_count,
                 reply,
-            } => {
-                match self.alarm_is_due(&cell, scheduled_ms) {
-                    Ok(true) => {}
-                    Ok(false) => {
-                        let next_ms = self.alarm_of(&cell);
-                        reply.send(next_ms.map(|next_ms| crate::api::AlarmOutcome { next_ms }));
-                        return;
-                    }
-                    Err(error) => {
-                        reply.send(Err(error));
-                        return;
-                    }
-                }
-                let id = self.begin(Waiter::Alarm(reply, retry_count), slot);
-                let outcome = self.call(
-                    Entry::CellAlarm,
-                    |scope, _| {
-                        vec![
-                            number(scope, id),
-                            number(scope, slot),
-                            v8::Number::new(scope, scheduled_ms as f64).into(),
-                            number(scope, retry_count),
-                        ]
-                    },
-                    |_, _| (),
-                );
-                self.started(id, outcome);
-            }
+            } => self.alarm(&cell, slot, scheduled_ms, retry_count, reply),
             CellEvent::SocketMessage { socket, message } => {
                 self.socket_event(slot, &socket, message)
             }
         }
+    }
+
+    fn alarm(
+        &mut self,
+        cell: &celld_core::CellId,
+        slot: u32,
+        scheduled_ms: i64,
+        retry_count: u32,
+        reply: crate::exchange::Reply<crate::api::AlarmOutcome>,
+    ) {
+        match self.alarm_is_due(cell, scheduled_ms) {
+            Ok(true) => {}
+            Ok(false) => {
+                let next_ms = self.alarm_of(cell);
+                reply.send(next_ms.map(|next_ms| crate::api::AlarmOutcome { next_ms }));
+                return;
+            }
+            Err(error) => {
+                reply.send(Err(error));
+                return;
+            }
+        }
+        let id = self.begin(Waiter::Alarm(reply, retry_count), slot);
+        let outcome = self.call(
+            Entry::CellAlarm,
+            |scope, _| {
+                vec![
+                    number(scope, id),
+                    number(scope, slot),
+                    v8::Number::new(scope, scheduled_ms as f64).into(),
+                    number(scope, retry_count),
+                ]
+            },
+            |_, _| (),
+        );
+        self.started(id, outcome);
     }
 
     fn socket_event(

@@ -1,4 +1,5 @@
 //! A node of one isolate host, for tests of the runtime alone.
+#![allow(dead_code, reason = "each file of tests uses its part")]
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
