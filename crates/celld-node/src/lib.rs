@@ -15,6 +15,7 @@ mod node;
 pub mod outbound;
 mod refuse;
 mod routes;
+mod scratch;
 mod shared;
 mod shell;
 mod workers;

@@ -22,6 +22,7 @@ use crate::console::Notice;
 use crate::outbound::{Outbound, OutboundError};
 use crate::refuse;
 use crate::routes::Routes;
+use crate::scratch;
 use crate::shared::{Counters, Shared};
 use crate::shell::{Command, Shell};
 
@@ -51,6 +52,17 @@ pub enum StartError {
         /// Why.
         #[source]
         error: std::io::Error,
+    },
+    /// Another node uses the scratch directory.
+    #[error(
+        "another celld node uses the working files in {} (its lock is {}): stop it first, or give each node a directory of its own (--data-dir, --persist-to)",
+        path.display(), lock.display()
+    )]
+    ScratchBusy {
+        /// The directory.
+        path: PathBuf,
+        /// The file that the other node holds.
+        lock: PathBuf,
     },
     /// No thread, or no randomness.
     #[error("cannot start the node: {0}")]
@@ -97,13 +109,13 @@ impl Node {
         let session = SessionId::from_random(random_bits()?);
         let (failing, failed) = watch::channel(None);
         let log = open_log(&config, &directory, session, failing)?;
-        // Only now is it certain that no other node uses these files.
-        empty(&config.scratch)?;
+        let scratch_lock = scratch::take(&config.scratch)?;
         let store = Store {
             bucket,
             log,
             session,
             scratch: config.scratch.clone(),
+            _scratch_lock: Arc::new(scratch_lock),
         };
         let (core, commands) = mpsc::channel();
         let default_script = config.default_script.clone().map(Arc::from);
@@ -390,18 +402,6 @@ fn recover(shared: &Arc<Shared>) {
             tracing::error!(%error, "cannot list the alarms of cells: those of cold cells will not fire until the next start");
         }
     });
-}
-
-fn empty(scratch: &Path) -> Result<(), StartError> {
-    let failed = |error| StartError::Scratch {
-        path: scratch.to_owned(),
-        error,
-    };
-    match std::fs::remove_dir_all(scratch) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
-        _ => {}
-    }
-    std::fs::create_dir_all(scratch).map_err(failed)
 }
 
 fn random_bits() -> Result<u128, StartError> {

@@ -10,7 +10,8 @@ pub(crate) use marker::{delete_marker, list_markers};
 pub use record::RecordError;
 pub(crate) use save::{Base, Fresh, compact, save};
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use celld_bucket::{Bucket, BucketError, Counted};
@@ -26,6 +27,8 @@ pub(crate) struct Store {
     pub(crate) session: SessionId,
     /// Directory for databases that are built only to be saved.
     pub(crate) scratch: PathBuf,
+    /// Keeps other nodes out of it.
+    pub(crate) _scratch_lock: Arc<File>,
 }
 
 /// A cell cannot be read or written.
@@ -69,4 +72,17 @@ pub(crate) async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work)
         .await
         .unwrap_or(Err(CellError::Ending))
+}
+
+/// Removes a database from the scratch directory, if it is there. Blocks on I/O.
+pub(crate) fn remove_database(database: &Path) {
+    for suffix in ["", "-wal", "-journal", "-shm"] {
+        let mut name = database.as_os_str().to_owned();
+        name.push(suffix);
+        if let Err(error) = std::fs::remove_file(&name)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %name.display(), %error, "cannot remove a scratch file");
+        }
+    }
 }

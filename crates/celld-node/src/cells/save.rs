@@ -1,17 +1,17 @@
 //! From a host, or from record and log, to a new record.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use celld_bucket::{Bucket, BucketError, Condition, Etag, Key, PutOutcome};
 use celld_core::{CellId, Epoch, Lsn, Txid};
-use celld_storage::{CellDb, Image, OpenOptions};
+use celld_storage::{CellDb, Image, OpenOptions, StorageError};
 
 use super::image::{Loaded, load};
 use super::marker;
 use super::record::{self, CellRecord};
-use super::{CellError, Store, blocking};
+use super::{CellError, Store, blocking, remove_database};
 
 /// What is known of a cell's record in the bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -132,10 +132,7 @@ pub(crate) async fn compact(
             tail: &tail,
             txid,
         };
-        let mut db = CellDb::create(&path, OpenOptions::default(), image)?;
-        let (_, snapshot) = db.snapshot()?;
-        db.destroy()?;
-        Ok(snapshot)
+        Ok(rebuild(&path, image)?)
     })
     .await?;
     let epoch = residence.unwrap_or(epoch);
@@ -147,6 +144,21 @@ pub(crate) async fn compact(
         snapshot: Some(snapshot),
     };
     save(store, cell, &base, fresh).await
+}
+
+/// The snapshot of an image, by way of a database at `path`, which is gone afterwards.
+fn rebuild(path: &Path, image: Image<'_>) -> Result<Bytes, StorageError> {
+    let build = || {
+        let mut db = CellDb::create(path, OpenOptions::default(), image)?;
+        let (_, snapshot) = db.snapshot()?;
+        db.destroy()?;
+        Ok(snapshot)
+    };
+    let built = build();
+    if built.is_err() {
+        remove_database(path);
+    }
+    built
 }
 
 fn scratch_path(store: &Store) -> PathBuf {
@@ -170,5 +182,24 @@ fn token() -> String {
                 NEXT.fetch_add(1, Ordering::Relaxed)
             )
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_that_cannot_be_rebuilt_leaves_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("compact-1.sqlite");
+        let sound = Image::default();
+        assert!(rebuild(&path, sound).is_ok());
+        let damaged = Image {
+            tail: &[Bytes::from_static(b"no segment")],
+            ..Image::default()
+        };
+        assert!(rebuild(&path, damaged).is_err());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

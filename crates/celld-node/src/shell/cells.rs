@@ -1,6 +1,5 @@
 //! Effects that concern one cell.
 
-use std::path::Path;
 use std::time::Duration;
 
 use celld_core::{Activity, CellId, Event, HostId, Leave, Lsn, Refusal};
@@ -310,19 +309,8 @@ impl Shell {
 
     /// Removes what a residence left in the scratch directory, if anything.
     fn remove_database(&self, database: std::path::PathBuf) {
-        self.shared.tokio.spawn_blocking(move || {
-            let remove = |path: &Path| {
-                if let Err(error) = std::fs::remove_file(path)
-                    && error.kind() != std::io::ErrorKind::NotFound
-                {
-                    tracing::warn!(path = %path.display(), %error, "cannot remove a scratch file");
-                }
-            };
-            for suffix in ["", "-wal", "-journal", "-shm"] {
-                let mut name = database.clone().into_os_string();
-                name.push(suffix);
-                remove(Path::new(&name));
-            }
-        });
+        self.shared
+            .tokio
+            .spawn_blocking(move || cells::remove_database(&database));
     }
 }
