@@ -9,7 +9,12 @@ pub(crate) fn cell_event(event: CellEvent, why: EventError) {
     match event {
         CellEvent::Fetch { reply, .. } => reply.send(Err(why)),
         CellEvent::Rpc(call) => call.reply.send(Err(why)),
-        CellEvent::Alarm { reply, .. } => reply.send(Err(why)),
+        // No handler ran, so whatever the reason is, the alarm stays due: code that can run it may
+        // be deployed later.
+        CellEvent::Alarm { reply, .. } => reply.send(Err(EventError {
+            retryable: true,
+            ..why
+        })),
         // The other end learns of it from the connection.
         CellEvent::SocketMessage { .. } => {}
     }
