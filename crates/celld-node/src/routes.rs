@@ -216,6 +216,10 @@ impl Routes {
     ) {
         let port = self.port_or_new(cell);
         let mut state = port.state.write();
+        if matches!(&*state, State::Hot(_)) {
+            // The cell's last host died, and nobody has sent an event since.
+            *state = State::Waiting(Vec::new());
+        }
         let State::Waiting(queue) = &mut *state else {
             return;
         };

@@ -176,6 +176,10 @@ impl Shell {
 
     fn take(&mut self, command: Command) {
         match command {
+            Command::Core(Event::HostLost { host }) => {
+                self.feed(Event::HostLost { host });
+                self.forget_host(host);
+            }
             Command::Core(event) => self.feed(event),
             Command::Deploy {
                 code,
