@@ -404,3 +404,117 @@ async fn a_second_node_in_the_same_bucket_is_refused() {
         .unwrap();
     assert!(error.to_string().contains("another celld node"), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_nodes_do_not_share_a_scratch_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path(), |_| {});
+    bench.deploy("one", &["Counter"]).await.unwrap();
+    bench.cell(&cell("Counter", 1), "/add").await.unwrap();
+    let files = || std::fs::read_dir(dir.path().join("work")).unwrap().count();
+    assert_ne!(files(), 0);
+    let config = || {
+        let url = format!("file://{}/other-bucket", dir.path().display());
+        let bucket = celld_bucket::BucketUrl::parse(&url).unwrap();
+        celld_node::NodeConfig::new(bucket, dir.path().join("work"), &[])
+    };
+    let start = || celld_node::Node::start(config(), tokio::runtime::Handle::current());
+    let error = start().err().unwrap();
+    assert!(
+        matches!(error, celld_node::StartError::ScratchBusy { .. }),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains("work.lock): stop it first"),
+        "{error}"
+    );
+    assert_ne!(files(), 0, "what the first node works with is still there");
+    drop(bench);
+    for _ in 0..500 {
+        if start().is_ok() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the directory is not free after the first node's end");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_alarm_of_a_class_that_is_not_deployed_waits_for_code_without_using_up_its_retries() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path(), |_| {});
+    bench.deploy("v1", &["Counter", "Old"]).await.unwrap();
+    let due = wall_ms() + 500;
+    let path = format!("/alarm?{due}");
+    bench.cell(&cell("Old", 1), &path).await.unwrap();
+    bench.deploy("v2", &["Counter"]).await.unwrap();
+    assert!(wall_ms() < due, "the class was gone before the alarm");
+    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    assert_eq!(
+        bench.stage.alarms.lock().len(),
+        0,
+        "there is no code to run it"
+    );
+    bench.deploy("v1", &["Counter", "Old"]).await.unwrap();
+    bench
+        .until("the alarm fires", |bench| {
+            !bench.stage.alarms.lock().is_empty()
+        })
+        .await;
+    let fired = bench.stage.alarms.lock().clone();
+    assert_eq!(fired, [(cell("Old", 1), due, 0)], "no retry is used up");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_of_a_lost_host_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path(), |_| {});
+    bench.deploy("v1", &["Counter"]).await.unwrap();
+    let lose_hosts = async |count: u32| {
+        for _ in 0..count {
+            bench.cell(&cell("Counter", 1), "/add").await.unwrap();
+            bench.cell(&cell("Counter", 1), "/die").await.unwrap_err();
+        }
+    };
+    lose_hosts(3).await;
+    let old = bench.stage.codes.lock().len();
+    bench.deploy("v2", &["Counter"]).await.unwrap();
+    // The map of hosts frees what is taken out of it in batches.
+    lose_hosts(100).await;
+    bench
+        .until("the code of lost hosts is freed", |bench| {
+            let codes = bench.stage.codes.lock();
+            codes[..old].iter().all(|code| code.strong_count() == 0)
+        })
+        .await;
+    assert_eq!(
+        bench.cell(&cell("Counter", 1), "/get").await.unwrap(),
+        "103 name"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_do_not_wait_for_a_worker_that_cannot_be_started_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path(), |_| {});
+    bench.deploy("one", &[]).await.unwrap();
+    bench.stage.starts_fail.store(true, Ordering::Relaxed);
+    bench.get("/die").await.unwrap_err();
+    let refused = tokio::time::timeout(Duration::from_secs(5), bench.get("/"))
+        .await
+        .expect("it does not wait for ever")
+        .unwrap_err();
+    assert!(refused.retryable, "{refused:?}");
+    assert_eq!(
+        refused.message,
+        "The Worker cannot be started: it is out of memory"
+    );
+    bench.stage.starts_fail.store(false, Ordering::Relaxed);
+    for _ in 0..50 {
+        if let Ok(version) = bench.get("/").await {
+            assert_eq!(version, "one");
+            return;
+        }
+    }
+    panic!("the Worker does not come back");
+}

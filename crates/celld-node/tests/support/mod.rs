@@ -3,8 +3,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -33,6 +33,10 @@ pub struct Stage {
     pub alarms: Mutex<Vec<(CellId, i64, u32)>>,
     /// How many further alarms are to fail.
     pub alarms_fail: AtomicUsize,
+    /// Hosts that start from here on fail.
+    pub starts_fail: AtomicBool,
+    /// The code of each host that was started, while somebody keeps it.
+    pub codes: Mutex<Vec<Weak<WorkerCode>>>,
 }
 
 #[derive(Clone)]
@@ -43,9 +47,13 @@ impl HostFactory for FakeHosts {
         let (handle, mut mailbox) = HostHandle::new(config.id);
         let stage = self.0.clone();
         stage.hosts_started.fetch_add(1, Ordering::Relaxed);
+        stage.codes.lock().push(Arc::downgrade(&config.code));
         std::thread::spawn(move || {
             if config.code.version == "broken" {
                 return ready(Err(EventError::new("SyntaxError: it is broken")));
+            }
+            if stage.starts_fail.load(Ordering::Relaxed) {
+                return ready(Err(EventError::new("it is out of memory")));
             }
             ready(Ok(WorkerSurface::default()));
             let mut host = FakeHost {
@@ -83,7 +91,7 @@ impl FakeHost {
     /// False at the host's end.
     fn take(&mut self, message: HostMessage) -> bool {
         match message {
-            HostMessage::Worker(event) => self.worker(event),
+            HostMessage::Worker(event) => return self.worker(event),
             HostMessage::Activate(image) => self.activate(*image),
             HostMessage::Cell(cell, event) => return self.cell(&cell, event),
             HostMessage::Evict { cell, reply, .. } => {
@@ -102,13 +110,20 @@ impl FakeHost {
         true
     }
 
-    fn worker(&self, event: WorkerEvent) {
+    /// `/die` ends the host.
+    fn worker(&self, event: WorkerEvent) -> bool {
         if let WorkerEvent::Fetch { reply, request, .. } = event {
+            if request.url.ends_with("/die") {
+                let why = EventError::reset("it was told to die");
+                self.config.world.host_lost(self.config.id, why);
+                return false;
+            }
             if request.url.ends_with("/slow") {
                 std::thread::sleep(Duration::from_millis(30));
             }
             reply.send(Ok(answer(&self.config.code.version)));
         }
+        true
     }
 
     fn activate(&mut self, image: CellImage) {
