@@ -192,6 +192,8 @@ async fn start_node(data: &Path, console: Console) -> Result<Node, Failure> {
     // One isolate, as in Wrangler's local mode: module-level state is then the same for every
     // request, which is what people expect of a program on their own machine.
     config.core.stateless_hosts_max = 1;
+    // Sockets and streams that are still open must not hold up a reload.
+    config.core.adopt_grace_ms = 1_000;
     let tokio = tokio::runtime::Handle::current();
     match tokio::task::spawn_blocking(move || Node::start(config, tokio)).await {
         Ok(Ok(node)) => Ok(node),
