@@ -320,3 +320,84 @@ impl Routes {
             .remove_if(cell, |_, current| Arc::ptr_eq(current, port));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use celld_core::{NamespaceKey, ObjectId};
+    use celld_runtime::api::WorkerCode;
+    use celld_runtime::exchange::reply;
+    use celld_runtime::host::HostHandle;
+    use tokio::sync::mpsc::UnboundedReceiver;
+
+    use super::*;
+
+    fn host(id: u64) -> (Arc<HostEntry>, UnboundedReceiver<HostMessage>) {
+        let code = WorkerCode {
+            name: "worker".into(),
+            version: "one".into(),
+            main_module: "index.js".into(),
+            modules: Vec::new(),
+            compatibility_date: "2026-01-01".into(),
+            compatibility_flags: Vec::new(),
+            bindings: Vec::new(),
+            classes: Vec::new(),
+            code_cache: Default::default(),
+        };
+        let (handle, mailbox) = HostHandle::new(HostId::new(id));
+        (Arc::new(HostEntry::new(handle, Arc::new(code))), mailbox)
+    }
+
+    fn event(scheduled_ms: i64) -> CellEvent {
+        let (reply, _) = reply();
+        CellEvent::Alarm {
+            scheduled_ms,
+            retry_count: 0,
+            reply,
+        }
+    }
+
+    fn checkpoint(cell: &CellId) -> HostMessage {
+        let (reply, _) = reply();
+        HostMessage::Checkpoint {
+            cell: cell.clone(),
+            reply,
+        }
+    }
+
+    #[test]
+    fn a_cell_moves_to_a_new_host_although_nobody_has_noticed_the_death_of_the_old_one() {
+        let cell = CellId {
+            namespace: NamespaceKey::new("n").unwrap(),
+            object: ObjectId::from_bytes([1; 32]),
+        };
+        let (routes, now) = (Routes::new(10, 10), MonoMs::new(1));
+        assert_eq!(routes.send(&cell, None, event(1), now), Sent::Wanted);
+        let (old, mut old_mailbox) = host(1);
+        // What hands a cell over is up to the caller; any message will do.
+        routes.open(&cell, old, checkpoint(&cell), now);
+        assert!(matches!(
+            old_mailbox.try_recv(),
+            Ok(HostMessage::Checkpoint { .. })
+        ));
+        drop(old_mailbox);
+
+        let (new, mut new_mailbox) = host(2);
+        routes.open(&cell, new, checkpoint(&cell), now);
+        assert!(matches!(
+            new_mailbox.try_recv(),
+            Ok(HostMessage::Checkpoint { .. })
+        ));
+        assert_eq!(routes.send(&cell, None, event(2), now), Sent::Done);
+        assert!(matches!(
+            new_mailbox.try_recv(),
+            Ok(HostMessage::Cell(
+                _,
+                CellEvent::Alarm {
+                    scheduled_ms: 2,
+                    ..
+                }
+            ))
+        ));
+        assert_eq!(routes.waiting(), 0);
+    }
+}
