@@ -233,3 +233,46 @@ pub fn next_socket_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn messages_beyond_the_channel_arrive_in_order() {
+        let (near, mut far) = socket_pair();
+        let spill = Arc::<Spill>::default();
+        let tokio = tokio::runtime::Handle::current();
+        let count = SOCKET_CHANNEL_MESSAGES * 3;
+        for number in 0..count {
+            spill.send(
+                &near.outgoing,
+                SocketMessage::Text(number.to_string()),
+                &tokio,
+            );
+        }
+        for number in 0..count {
+            let expected = Some(SocketMessage::Text(number.to_string()));
+            assert_eq!(far.incoming.recv().await, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_too_far_behind_loses_its_connection_not_a_message() {
+        let (near, mut far) = socket_pair();
+        let spill = Arc::<Spill>::default();
+        let tokio = tokio::runtime::Handle::current();
+        let message = SocketMessage::Binary(vec![0; 1 << 20].into());
+        for _ in 0..SOCKET_CHANNEL_MESSAGES + 80 {
+            spill.send(&near.outgoing, message.clone(), &tokio);
+        }
+        for _ in 0..SOCKET_CHANNEL_MESSAGES {
+            assert_eq!(far.incoming.recv().await, Some(message.clone()));
+        }
+        let end = far.incoming.recv().await;
+        assert!(
+            matches!(&end, Some(SocketMessage::Close(Some(close))) if close.code == ABNORMAL),
+            "{end:?}"
+        );
+    }
+}
