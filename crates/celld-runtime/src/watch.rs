@@ -38,6 +38,9 @@ pub struct Watched {
     clock: libc::clockid_t,
     limit: Duration,
     culprit: Mutex<Option<Culprit>>,
+    /// The stay that V8 has been asked to end, and has not looked up since; 0 for none. Asking
+    /// twice would end whatever runs when the second request is noticed.
+    asked: AtomicU64,
     /// Stops the SQL that runs at this moment, if any does.
     sql: Mutex<Option<celld_storage::InterruptHandle>>,
 }
@@ -54,6 +57,7 @@ impl Watched {
             clock: if known { clock } else { libc::CLOCK_MONOTONIC },
             limit,
             culprit: Mutex::new(None),
+            asked: AtomicU64::new(0),
             sql: Mutex::new(None),
         });
         watchdog().add(Arc::downgrade(&watched));
@@ -100,16 +104,22 @@ impl Watched {
         known.then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
     }
 
-    fn end_execution(self: &Arc<Self>) {
+    fn end_execution(self: &Arc<Self>, stay: u64) {
+        if self.asked.swap(stay, Ordering::Relaxed) == 0 {
+            self.interrupt();
+        }
+        // V8 cannot look up while SQLite runs: SQLite has to come back first.
+        if let Some(sql) = &*self.sql.lock() {
+            sql.interrupt();
+        }
+    }
+
+    fn interrupt(self: &Arc<Self>) {
         let data = Arc::into_raw(self.clone()) as *mut c_void;
         if !self.isolate.request_interrupt(interrupted, data) {
             // SAFETY: the isolate is gone, so the callback that would have taken this reference
             // back will not run.
             drop(unsafe { Arc::from_raw(data as *const Self) });
-        }
-        // V8 cannot look up while SQLite runs: SQLite has to come back first.
-        if let Some(sql) = &*self.sql.lock() {
-            sql.interrupt();
         }
     }
 }
@@ -119,6 +129,11 @@ impl Watched {
 unsafe extern "C" fn interrupted(isolate: v8::UnsafeRawIsolatePtr, data: *mut c_void) {
     // SAFETY: `data` is the reference that `end_execution` gave up.
     let watched = unsafe { Arc::from_raw(data as *const Watched) };
+    let stay = watched.asked.swap(0, Ordering::Relaxed);
+    if watched.crossings.load(Ordering::Relaxed) != stay {
+        // The offender came to its end by itself: what runs here is somebody else.
+        return;
+    }
     // SAFETY: V8 calls this on the isolate's own thread with the isolate entered.
     let mut isolate = unsafe { v8::Isolate::from_raw_isolate_ptr(isolate) };
     let mut culprit = Culprit::default();
@@ -187,7 +202,7 @@ fn look(hosts: &[Arc<Watched>], stays: &mut Vec<(*const Watched, u64, Duration)>
             .find(|stay| stay.0 == key && stay.1 == crossing)
         {
             Some(stay) if time.saturating_sub(stay.2) >= host.limit => {
-                host.end_execution();
+                host.end_execution(crossing);
                 // Ask again at the next look: SQL that was between two statements missed the call.
                 seen.push(*stay);
             }
