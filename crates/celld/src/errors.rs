@@ -86,7 +86,7 @@ kinds! {
         next: "Nothing needs to be done; give a longer --drain-s if it happens often.";
     IN_USE = "CD0404", "the data is in use by another node",
         cause: "A bucket directory serves one node at a time, and another celld process holds it: a `celld dev` of the same project, or a `celld run` of the same bucket.",
-        next: "Stop the process that the message names, or use other data: --persist-to for `celld dev`, --bucket for `celld run`.";
+        next: "Stop the process that the message names, or use other data: --persist-to for `celld dev`, --bucket and --data-dir for `celld run`.";
     DATA_DIR = "CD0501", "the data directory cannot be used",
         cause: "The directory for data or working files cannot be made or written.",
         next: "Check its rights, or name another with --persist-to (`celld dev`) or --data-dir (`celld run`).";

@@ -93,6 +93,7 @@ pub fn start_failure(error: &StartError) -> Failure {
         StartError::Log(celld_log::OpenError::Lock(busy @ celld_log::LockError::Busy { .. })) => {
             Failure::new(errors::IN_USE, format!("the data is in use: {busy}"))
         }
+        StartError::ScratchBusy { .. } => Failure::new(errors::IN_USE, error.to_string()),
         _ => Failure::new(errors::NODE_START, error.to_string()),
     }
 }
