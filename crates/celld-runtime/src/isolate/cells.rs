@@ -172,7 +172,8 @@ impl Isolate {
                 state.borrow_mut::<HostState>().resets.pop()
             };
             let Some((slot, error)) = next else { return };
-            if self.reset(slot, &error) {
+            self.close_sockets(slot);
+            if self.end_instance(slot, &error) {
                 // Ends timers and refuses further use of the old instance.
                 let disposed = self.call(
                     Entry::Dispose,
@@ -186,13 +187,24 @@ impl Isolate {
         }
     }
 
-    fn reset(&mut self, slot: u32, error: &EventError) -> bool {
+    /// A reset object loses its sockets. One that is only let go keeps them: that is hibernation.
+    fn close_sockets(&mut self, slot: u32) {
+        let mut state = self.state.borrow_mut();
+        let state = state.borrow_mut::<HostState>();
+        let tokio = state.config.tokio.clone();
+        if let Some(cell) = state.cell_of(slot) {
+            cell.image.sockets.close_all(&tokio);
+        }
+    }
+
+    /// Ends an instance, whatever the reason. False when it had ended already.
+    fn end_instance(&mut self, slot: u32, error: &EventError) -> bool {
         let mut state = self.state.borrow_mut();
         let state = state.borrow_mut::<HostState>();
         let Some(id) = state.slots.remove(&slot) else {
             return false;
         };
-        let (world, tokio) = (state.config.world.clone(), state.config.tokio.clone());
+        let world = state.config.world.clone();
         let failed: Vec<u32> = state
             .events
             .iter()
@@ -211,9 +223,6 @@ impl Isolate {
         cell.events = 0;
         cell.alarm_running = None;
         cell.spanning = false;
-        if error.durable_object_reset {
-            cell.image.sockets.close_all(&tokio);
-        }
         for output in std::mem::take(&mut cell.staged) {
             output(Err(error.clone()));
         }
@@ -262,7 +271,7 @@ impl Isolate {
 
     /// Lets cells go whose events are done, or whose time is up.
     pub(super) fn finish_evictions(&mut self) {
-        let ready: Vec<(CellId, bool)> = {
+        let ready: Vec<CellId> = {
             let mut state = self.state.borrow_mut();
             let state = state.borrow_mut::<HostState>();
             if state.evicting.is_empty() {
@@ -281,18 +290,11 @@ impl Isolate {
             };
             let (ready, waiting) = std::mem::take(&mut state.evicting)
                 .into_iter()
-                .partition(|id| is_ready(id));
+                .partition(is_ready);
             state.evicting = waiting;
-            let ready: Vec<CellId> = ready;
             ready
-                .into_iter()
-                .map(|id| {
-                    let unfinished = state.cells.get(&id).is_some_and(|cell| cell.events > 0);
-                    (id, unfinished)
-                })
-                .collect()
         };
-        for (id, _) in ready {
+        for id in ready {
             self.let_go(&id);
         }
     }
@@ -310,7 +312,7 @@ impl Isolate {
         let Some((slot, reason)) = slot_and_reason else {
             return;
         };
-        if slot != 0 && self.reset(slot, &reason) {
+        if slot != 0 && self.end_instance(slot, &reason) {
             let _ = self.call(
                 Entry::Dispose,
                 |scope, _| vec![v8::Integer::new_from_unsigned(scope, slot).into()],
@@ -373,14 +375,14 @@ impl Isolate {
                 .min()
         };
         let Some(at) = next else {
-            self.alarm_clock = None;
+            self.wake_up = None;
             return false;
         };
         let mut sleep = Box::pin(tokio::time::sleep_until(at.into()));
         if sleep.as_mut().poll(cx).is_ready() {
             cx.waker().wake_by_ref();
         }
-        self.alarm_clock = Some(sleep);
+        self.wake_up = Some(sleep);
         false
     }
 }

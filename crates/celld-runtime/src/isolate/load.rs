@@ -80,7 +80,7 @@ impl Isolate {
             doomed: false,
             has_worked: false,
             reported: 0,
-            alarm_clock: None,
+            wake_up: None,
         };
         Ok((isolate, surface))
     }

@@ -79,7 +79,7 @@ pub struct Isolate {
     has_worked: bool,
     /// Events in progress, as the node was last told.
     reported: usize,
-    alarm_clock: Option<std::pin::Pin<Box<tokio::time::Sleep>>>,
+    wake_up: Option<std::pin::Pin<Box<tokio::time::Sleep>>>,
 }
 
 impl Isolate {
