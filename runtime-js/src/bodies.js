@@ -173,7 +173,7 @@ export async function pumpBody(stream, rid, slot) {
 }
 
 /** @param {unknown} value */
-function chunkBytes(value) {
+export function chunkBytes(value) {
   if (value instanceof Uint8Array) return value;
   if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
   if (value instanceof ArrayBuffer) return new Uint8Array(value);

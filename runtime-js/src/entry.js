@@ -4,13 +4,14 @@
 import { core } from "ext:core/mod.js";
 import {
   op_alarm_begin,
+  op_call_fetch,
   op_event_fail,
   op_event_respond,
   op_event_return,
   op_socket_forget,
 } from "ext:core/ops";
 import { pumpBody } from "./bodies.js";
-import { completeCall, workerTarget } from "./calls.js";
+import { completeCall, fetchThrough, workerTarget } from "./calls.js";
 import { Cell, liveCells } from "./cell.js";
 import { consoleMethods, logException } from "./console.js";
 import {
@@ -30,8 +31,6 @@ import { makeId } from "./ids.js";
 import { DurableObjectNamespace, makeFetcher, receive } from "./rpc.js";
 import { DurableObjectState, cellSocket, setExports } from "./state.js";
 import { markClosedByPeer, setDefaultBinaryType, setSocketConnector, socketToHost } from "./websocket.js";
-import { fetchThrough } from "./calls.js";
-import { op_call_fetch } from "ext:core/ops";
 import { event as eventApi, timers } from "./web.js";
 
 /** @type {any} */

@@ -1,22 +1,10 @@
 // Stream classes that only Workers have.
 // @ts-check
 
-import { fixedLength } from "./bodies.js";
+import { chunkBytes, fixedLength } from "./bodies.js";
 import { streams } from "./web.js";
 
 const { ReadableStream, WritableStream, TransformStream, ReadableStreamBYOBReader } = streams;
-
-/** @param {unknown} chunk */
-function toBytes(chunk) {
-  if (chunk instanceof Uint8Array) return chunk;
-  if (ArrayBuffer.isView(chunk)) return new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-  if (chunk instanceof ArrayBuffer) return new Uint8Array(chunk);
-  throw new TypeError(
-    typeof chunk === "string"
-      ? "This TransformStream is being used as a byte stream, but received a string on its writable side. If you wish to write a string, you'll probably want to explicitly UTF-8-encode it with TextEncoder."
-      : "This TransformStream is being used as a byte stream, but received an object of non-ArrayBuffer/ArrayBufferView type on its writable side.",
-  );
-}
 
 /**
  * A byte pipe: what is written comes out, unchanged, and a write waits for its reader.
@@ -61,7 +49,7 @@ function bytePipe(onChunk, onEnd) {
   };
   const writable = new WritableStream({
     async write(chunk) {
-      const bytes = toBytes(chunk);
+      const bytes = chunkBytes(chunk);
       failing(() => onChunk(bytes.byteLength));
       if (bytes.byteLength === 0) return;
       await demand;

@@ -6,7 +6,6 @@ import { core } from "ext:core/mod.js";
 const load = core.loadExtScript;
 
 export const webidl = load("ext:deno_webidl/00_webidl.js");
-export const infra = load("ext:deno_web/00_infra.js");
 export const url = load("ext:deno_web/00_url.js");
 export const inspection = load("ext:deno_web/01_console.js");
 export const domException = load("ext:deno_web/01_dom_exception.js");
