@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use celld_core::{CellId, Epoch, Lsn, NamespaceKey, ObjectId, SessionId, Txid};
@@ -60,6 +60,15 @@ fn try_open(dir: &Path, session: u128, options: Options) -> Result<NodeLog, Open
         options,
         Box::new(|why| panic!("{why}")),
     )
+}
+
+/// Waits until `lsn` is published as durable: that happens a moment after its gates have run.
+fn wait_published(log: &NodeLog, lsn: Lsn) {
+    wait(log, lsn);
+    let late = Instant::now() + Duration::from_secs(20);
+    while log.durable() < lsn && Instant::now() < late {
+        std::thread::yield_now();
+    }
 }
 
 fn wait(log: &NodeLog, lsn: Lsn) {
@@ -119,7 +128,7 @@ fn what_was_proven_is_read_back_by_this_session_and_by_the_next() {
     for txid in 1..=5 {
         assert_eq!(log.append(commit(1, txid, 5_000)), Lsn::new(txid));
     }
-    wait(&log, Lsn::new(5));
+    wait_published(&log, Lsn::new(5));
     assert_eq!((log.durable(), log.backlog_bytes()), (Lsn::new(5), 0));
     check_tail(&log, 1, 1..=5, 5_000);
     drop(log);
