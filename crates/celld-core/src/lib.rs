@@ -11,6 +11,7 @@ mod checkpoints;
 mod config;
 mod effect;
 mod event;
+pub mod fleet;
 mod hosts;
 mod ids;
 mod machine;
