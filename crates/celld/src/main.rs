@@ -25,6 +25,10 @@ use cli::{Cli, Command};
 use errors::Failure;
 use output::Output;
 
+/// Requests are made of many small allocations on many threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let output = Output::new(cli.json());
