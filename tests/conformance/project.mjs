@@ -29,6 +29,8 @@ const defaultDate = "2026-11-17";
  * - `checkMs`: time that one check may take
  * - `alone`: true when the case ends or starves its process
  * - `starts`: a text that the refusal to start contains
+ * - `skip`: `{ "kill": "why" }` for a case that cannot cross that boundary (see run.mjs)
+ * - `caughtAfter`: for a planted fault that only these boundaries show: `["evict", "kill"]`
  *
  * and an optional client script `<name>.test.mjs`.
  */

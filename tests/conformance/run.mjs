@@ -1,20 +1,22 @@
 // Holds workerd and celld to the same assertions:
-//   node tests/conformance/run.mjs [--runtime workerd|celld|both] [--celld PATH] [--json] [FILTER]
-//   node tests/conformance/run.mjs --self-test [--runtime …]
+//   node tests/conformance/run.mjs [--runtime workerd|celld|both] [--celld PATH] [--after evict|kill]
+//                                  [--json] [--results FILE] [FILTER]
+//   node tests/conformance/run.mjs --self-test [--runtime …] [--after …]
 //
+// With --after, what the cases do crosses a boundary: `evict` lets every object go before the last
+// phase of each check, `kill` kills the process with signal 9 and starts it again on its data.
 // Without FILTER the planted faults run too: the runner shows that it can fail. What celld is known
 // to lack stands in gaps.json.
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { dev } from "../support/celld.mjs";
-import { Client } from "../support/client.mjs";
-import { checker, pool, print } from "../support/report.mjs";
-import { startWorkerd } from "../support/workerd.mjs";
+import { pool, print } from "../support/report.mjs";
 import { missedGapFaults, readGaps, withGaps } from "./gaps.mjs";
-import { readCases, workerdWorker, writeProject } from "./project.mjs";
+import { runCase } from "./phases.mjs";
+import { readCases } from "./project.mjs";
+import { celldServer, workerdGroup, workerdServer } from "./servers.mjs";
 
 const at = (path) => fileURLToPath(new URL(path, import.meta.url));
 
@@ -23,151 +25,107 @@ const { values: options, positionals } = parseArgs({
   options: {
     runtime: { type: "string", default: "both" },
     celld: { type: "string", default: process.env.CELLD ?? "" },
+    after: { type: "string", default: "" },
+    results: { type: "string", default: "" },
     json: { type: "boolean", default: false },
     jobs: { type: "string", default: "2" },
     "self-test": { type: "boolean", default: false },
   },
 });
+const { after } = options;
+const runsOn = (runtime) =>
+  options.runtime === "both" || options.runtime === runtime;
 
-/** Runs the checks that the Worker holds itself. */
-async function innerChecks(client, check) {
-  const response = await client.fetch("/__checks");
-  const body = await response.text();
-  if (response.headers.get("x-checks") !== "1") return;
-  for (const { name, kind } of JSON.parse(body)) {
-    const query = new URLSearchParams({ name });
-    await check(name, async () => {
-      const answer = await client.fetch(`/__${kind}?${query}`);
-      const text = await answer.text();
-      if (answer.status !== 200) {
-        throw new Error(`status ${answer.status}: ${text.slice(0, 500)}`);
-      }
-      const { ok, detail } = JSON.parse(text);
-      if (!ok) throw new Error(detail);
-    });
+function checkOptions() {
+  if (!["workerd", "celld", "both"].includes(options.runtime)) {
+    throw new Error("--runtime is workerd, celld or both");
   }
-}
-
-async function runCase(test, url, runtime) {
-  const results = [];
-  const client = new Client(url, runtime);
-  const { checkMs } = test.config;
-  const check = checker(results, { case: test.name, runtime }, checkMs);
-  try {
-    await innerChecks(client, check);
-    if (test.script) {
-      const { default: checks } = await import(pathToFileURL(test.script));
-      for (const [name, body] of Object.entries(checks)) {
-        await check(name, () => body(client));
-        client.dispose();
-      }
-    }
-    if (results.length === 0) throw new Error("the case holds no check");
-  } catch (error) {
-    const detail = error.cause?.message ?? error.message;
-    results.push({ case: test.name, runtime, verdict: "error", detail });
+  if (!["", "evict", "kill"].includes(after)) {
+    throw new Error("--after is evict or kill");
   }
-  return results;
+  if (runsOn("celld") && !options.celld) {
+    throw new Error("say where celld is: --celld PATH");
+  }
 }
 
 /** A case whose Worker must be refused: the text of the refusal is its only check. */
-async function refused(test, runtime, begin) {
-  const result = { case: test.name, check: "is refused", runtime };
-  let stop;
+async function refused(test, about, begin) {
+  const result = { ...about, check: "is refused", verdict: "pass" };
+  const wanted = JSON.stringify(test.config.starts);
   try {
-    ({ stop } = await begin());
+    const { stop } = await begin();
+    await stop();
     result.verdict = "fail";
-    result.detail = `expected a refusal that says ${JSON.stringify(test.config.starts)}, but it serves`;
-  } catch (error) {
-    const said = error.message.includes(test.config.starts);
-    result.verdict = said ? "pass" : "fail";
-    if (!said) {
-      result.detail = `expected ${JSON.stringify(test.config.starts)} in: ${error.message}`;
-    }
-  } finally {
-    await stop?.();
+    result.detail = `expected a refusal that says ${wanted}, but it serves`;
+  } catch ({ message }) {
+    if (message.includes(test.config.starts)) return [result];
+    result.verdict = "fail";
+    result.detail = `expected ${wanted} in: ${message}`;
   }
   return [result];
 }
 
-async function workerdGroup(cases, directory) {
-  mkdirSync(directory, { recursive: true });
-  const workers = [];
-  for (const test of cases) workers.push(await workerdWorker(test, directory));
-  const { handle, urls } = await startWorkerd(directory, workers);
-  return { urls, stop: () => handle.stop() };
-}
-
-async function aloneOnWorkerd(test, directory) {
-  const begin = () => workerdGroup([test], join(directory, test.name));
-  if (test.config.starts) return refused(test, "workerd", begin);
+/** Runs a case on a server of its own. */
+async function alone(test, runtime, begin) {
+  const about = { case: test.name, runtime, ...(after && { after }) };
+  if (test.config.starts) return refused(test, about, begin);
+  let server;
   try {
-    const { urls, stop } = await begin();
-    const results = await runCase(test, urls.get(test.name), "workerd");
-    await stop();
-    return results;
-  } catch ({ message: detail }) {
-    return [{ case: test.name, runtime: "workerd", verdict: "error", detail }];
+    server = await begin();
+    return await runCase(test, server, about);
+  } catch (error) {
+    const detail = error.cause?.message ?? error.message;
+    const log = server?.handle.output.slice(-3_000);
+    return [{ ...about, verdict: "error", detail, log }];
+  } finally {
+    await server?.stop();
   }
 }
 
 /** One process serves all cases but those that ask for one of their own. */
 async function onWorkerd(cases, directory) {
-  const isShared = ({ config }) => !config.alone && !config.starts;
+  const isShared = ({ config }) => !after && !config.alone && !config.starts;
   const shared = cases.filter(isShared);
-  const alone = cases.filter((test) => !isShared(test));
   const results = [];
   if (shared.length > 0) {
-    const { urls, stop } = await workerdGroup(shared, join(directory, "all"));
-    const run = (test) => runCase(test, urls.get(test.name), "workerd");
+    const { urls, handle, stop } = await workerdGroup(
+      shared,
+      join(directory, "all"),
+    );
+    const begin = (test) => async () => {
+      return { url: urls.get(test.name), handle, stop() {} };
+    };
+    const run = (test) => alone(test, "workerd", begin(test));
     results.push(...(await pool(shared, 6, run)));
     await stop();
   }
-  const run = (test) => aloneOnWorkerd(test, directory);
-  results.push(...(await pool(alone, 2, run)));
+  const rest = cases.filter((test) => !isShared(test));
+  const begin = (test) => () => workerdServer(test, directory, after);
+  const run = (test) => alone(test, "workerd", begin(test));
+  results.push(...(await pool(rest, 2, run)));
   return results;
 }
 
-async function onCelld(cases, directory, celld) {
-  return pool(cases, Number(options.jobs), async (test) => {
-    const project = join(directory, test.name);
-    writeProject(test, project);
-    const begin = async () => {
-      const { handle, url } = await dev(celld, project);
-      return { url, handle, stop: () => handle.stop() };
-    };
-    if (test.config.starts) return refused(test, "celld", begin);
-    let server;
-    try {
-      server = await begin();
-    } catch (error) {
-      const detail = error.message;
-      return [{ case: test.name, runtime: "celld", verdict: "error", detail }];
-    }
-    const results = await runCase(test, server.url, "celld");
-    await server.stop();
-    for (const result of results) {
-      if (result.verdict === "error")
-        result.log = server.handle.output.slice(-3_000);
-    }
-    return results;
-  });
+function onCelld(cases, directory) {
+  const begin = (test) => () =>
+    celldServer(options.celld, test, directory, after);
+  const run = (test) => alone(test, "celld", begin(test));
+  return pool(cases, Number(options.jobs), run);
 }
 
-async function runAll(directory, filter) {
-  const cases = readCases(directory, filter);
-  if (cases.length === 0) throw new Error(`no case is named like ${filter}`);
+/** Whether a case has something that could cross the boundary. */
+const crosses = ({ config }) =>
+  !after || (config.objects && !config.starts && !config.skip?.[after]);
+
+async function runAll(cases) {
   const scratch = mkdtempSync(join(tmpdir(), "celld-conformance-"));
   const results = [];
   try {
-    if (options.runtime !== "celld") {
+    if (runsOn("workerd")) {
       results.push(...(await onWorkerd(cases, join(scratch, "workerd"))));
     }
-    if (options.runtime !== "workerd") {
-      if (!options.celld) throw new Error("say where celld is: --celld PATH");
-      results.push(
-        ...(await onCelld(cases, join(scratch, "celld"), options.celld)),
-      );
+    if (runsOn("celld")) {
+      results.push(...(await onCelld(cases, join(scratch, "celld"))));
     }
   } finally {
     rmSync(scratch, { recursive: true, force: true });
@@ -175,36 +133,46 @@ async function runAll(directory, filter) {
   return { cases, results };
 }
 
-/** Every planted case must fail on every runtime. */
-function plantsFound({ cases, results }) {
+/** Every planted case must fail on every runtime; one that needs a boundary names which. */
+async function plantsFound() {
+  const planted = readCases(at("planted"), "").filter(({ config }) =>
+    config.caughtAfter
+      ? config.caughtAfter.includes(after)
+      : !after || config.objects,
+  );
+  const { results } = await runAll(planted);
   const caught = ({ name }) => {
     const own = results.filter((result) => result.case === name);
     return own.length > 0 && own.every(({ verdict }) => verdict !== "pass");
   };
-  const missed = cases.filter((test) => !caught(test));
+  const missed = planted.filter((test) => !caught(test));
   for (const { name } of missed) console.log(`not caught: ${name}`);
   const gaps = missedGapFaults();
   for (const name of gaps) console.log(`not caught in gaps.json: ${name}`);
-  console.error(`${cases.length} planted faults, ${missed.length} not caught`);
+  console.error(
+    `${planted.length} planted faults, ${missed.length} not caught`,
+  );
   return missed.length + gaps.length === 0;
 }
 
-/** Sets apart what celld is known to lack. */
-function knowingGaps({ cases, results }) {
+/** Runs the cases, and sets apart what celld is known to lack. */
+async function casesPass(filter) {
+  const cases = readCases(at("cases"), filter).filter(crosses);
+  if (cases.length === 0) throw new Error(`no case is named like ${filter}`);
+  const run = await runAll(cases);
   const named = (list) => list.map(({ name }) => name);
   const all = named(readCases(at("cases"), ""));
-  const ran = options.runtime === "workerd" ? [] : named(cases);
-  const gaps = readGaps(at("gaps.json"));
-  return { cases, results: withGaps(results, gaps, all, ran) };
+  const ran = runsOn("celld") ? named(cases) : [];
+  const results = withGaps(run.results, readGaps(at("gaps.json")), all, ran);
+  if (options.results) {
+    writeFileSync(options.results, JSON.stringify(results, null, 1));
+  }
+  return print({ cases, results }, options.json);
 }
 
+checkOptions();
 const [filter = ""] = positionals;
 let ok = true;
-if (options["self-test"] || !filter) {
-  ok = plantsFound(await runAll(at("planted"), "")) && ok;
-}
-if (!options["self-test"]) {
-  const run = knowingGaps(await runAll(at("cases"), filter));
-  ok = print(run, options.json) && ok;
-}
+if (options["self-test"] || !filter) ok = await plantsFound();
+if (!options["self-test"]) ok = (await casesPass(filter)) && ok;
 process.exit(ok ? 0 : 1);

@@ -55,9 +55,11 @@ export class Socket {
 
 /** The assertions and requests of one check against one server. */
 export class Client {
-  constructor(url, runtime) {
+  /** `after` is what lies between the phases of a check: "evict", "kill" or nothing. */
+  constructor(url, runtime, after = "") {
     this.url = url;
     this.runtime = runtime;
+    this.after = after;
     this.sockets = [];
   }
 

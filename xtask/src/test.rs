@@ -185,7 +185,13 @@ pub fn format_all() -> Result<()> {
     shell::run(&mut prettier("--write")?)
 }
 
-/// Runs `tests/<suite>/run.mjs` for every suite.
+/// Further runs of a suite, beside the one without arguments: its folder and the arguments.
+const MODES: &[(&str, &[&str])] = &[
+    ("conformance", &["--runtime", "celld", "--after", "evict"]),
+    ("conformance", &["--runtime", "celld", "--after", "kill"]),
+];
+
+/// Runs `tests/<suite>/run.mjs` for every suite, in each of its modes.
 fn integration() -> Result<()> {
     v8::ensure()?;
     let node = node::program()?;
@@ -198,17 +204,22 @@ fn integration() -> Result<()> {
     }
     let mut failed = Vec::new();
     for suite in suites {
-        let name = suite
+        let folder = suite
             .parent()
             .and_then(|folder| folder.file_name())
-            .unwrap_or_default();
-        eprintln!("\n─ {} ─", name.to_string_lossy());
-        let mut command = shell::command(&node);
-        command.arg(&suite).env("CELLD", &celld);
-        shell::forget_cargo_run(&mut command);
-        if let Err(error) = shell::run(&mut command) {
-            eprintln!("error: {error:#}");
-            failed.push(name.to_string_lossy().into_owned());
+            .unwrap_or_default()
+            .to_string_lossy();
+        let modes = MODES.iter().filter(|(name, _)| **name == *folder);
+        for arguments in std::iter::once(&[][..]).chain(modes.map(|(_, more)| *more)) {
+            let name = format!("{folder} {}", arguments.join(" "));
+            eprintln!("\n─ {} ─", name.trim_end());
+            let mut command = shell::command(&node);
+            command.arg(&suite).args(arguments).env("CELLD", &celld);
+            shell::forget_cargo_run(&mut command);
+            if let Err(error) = shell::run(&mut command) {
+                eprintln!("error: {error:#}");
+                failed.push(name.trim_end().to_owned());
+            }
         }
     }
     if !failed.is_empty() {

@@ -131,6 +131,9 @@ pub enum Event {
         /// How.
         outcome: AlarmEnd,
     },
+    /// Every cell that is resident is to leave as soon as it has nothing to do, however short its
+    /// idleness.
+    EvictIdle,
     /// Every cell is to leave, then every host.
     Drain {
         /// How long events may go on.

@@ -60,6 +60,8 @@ pub struct Core {
     pub(crate) by_use: BTreeSet<(MonoMs, CellId)>,
     /// Resident cells that must leave and were not asked to yet.
     pub(crate) leaving: BTreeSet<CellId>,
+    /// Resident cells that leave once they have nothing to do.
+    pub(crate) hurried: BTreeSet<CellId>,
     pub(crate) evicting: usize,
     /// Cells without a host whose record is being written.
     pub(crate) saving_out: usize,
@@ -105,6 +107,7 @@ impl Core {
             next_ticket: 0,
             by_use: BTreeSet::new(),
             leaving: BTreeSet::new(),
+            hurried: BTreeSet::new(),
             evicting: 0,
             saving_out: 0,
             compacting: 0,
@@ -167,6 +170,7 @@ impl Core {
             Event::AlarmDone { cell, outcome } => {
                 self.alarms.done(cell, outcome, now.wall, &mut self.out);
             }
+            Event::EvictIdle => self.evict_idle(),
             Event::Drain { grace_ms } => self.drain(grace_ms),
         }
         self.settle(now);
@@ -266,6 +270,15 @@ impl Core {
             let Some(cell) = next else { return };
             self.checkpoints.started(&cell);
             self.start_save(cell);
+        }
+    }
+
+    fn evict_idle(&mut self) {
+        for (cell, held) in &self.cells {
+            if matches!(held.state, State::Resident { .. }) {
+                self.hurried.insert(cell.clone());
+                self.out.push(Effect::CheckCell { cell: cell.clone() });
+            }
         }
     }
 

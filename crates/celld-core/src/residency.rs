@@ -19,6 +19,8 @@ use crate::{CellId, HostId, MonoMs};
 
 /// While the node is full, idle cells are looked for this often.
 const ROOM_LOOK_MS: u64 = 250;
+/// A cell that is to leave once it has nothing to do is looked at this often.
+const HURRY_LOOK_MS: u64 = 20;
 /// Cells that are looked at each time.
 const ROOM_PROBES_MAX: usize = 32;
 
@@ -322,13 +324,14 @@ impl Core {
         };
         let needed = self.queued.len() > self.evicting;
         let due = activity.last_used.plus(patience);
-        if !activity.busy && (due <= now || (needed && unused_since_look)) {
+        let hurried = self.hurried.contains(&cell);
+        if !activity.busy && (due <= now || hurried || (needed && unused_since_look)) {
             self.leaving.insert(cell);
         } else {
-            let next = if activity.busy {
-                now.plus(self.config.idle_after_ms / 2)
-            } else {
-                due
+            let next = match activity.busy {
+                true if hurried => now.plus(HURRY_LOOK_MS),
+                true => now.plus(self.config.idle_after_ms / 2),
+                false => due,
             };
             self.look_later(&cell, next.max(now.plus(1)));
         }
@@ -377,6 +380,7 @@ impl Core {
     /// Removes what only resident cells have: timers and their place in the order of use.
     fn unsettle(&mut self, cell: &CellId) {
         self.leaving.remove(cell);
+        self.hurried.remove(cell);
         if let Some(Cell {
             state: State::Resident { used, check_at, .. },
             ..

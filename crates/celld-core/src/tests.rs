@@ -1,8 +1,8 @@
 //! Single decisions of the core, event by event.
 
 use crate::{
-    CellId, Config, Core, Effect, Event, Generation, HostId, HostRole, MonoMs, NamespaceKey, Now,
-    ObjectId, ScriptName, WallMs,
+    Activity, CellId, Config, Core, Effect, Event, Generation, HostId, HostRole, MonoMs,
+    NamespaceKey, Now, ObjectId, ScriptName, WallMs,
 };
 
 fn cell(n: u8) -> CellId {
@@ -138,4 +138,41 @@ fn requests_do_not_wait_for_a_worker_that_does_not_start() {
             .count(),
         1
     );
+}
+
+#[test]
+fn a_cell_that_is_to_leave_when_idle_waits_for_its_work_only() {
+    let mut bench = Bench::new(Config::default());
+    let host = bench.load(&cell(1)).expect("a host is started for it");
+    bench.tell(Event::HostReady { host });
+    bench.load(&cell(2));
+    let looks_at = |effects: &[Effect], n| {
+        let look = Effect::CheckCell { cell: cell(n) };
+        effects.contains(&look)
+    };
+    let effects = bench.tell(Event::EvictIdle);
+    assert!(
+        looks_at(&effects, 1) && looks_at(&effects, 2),
+        "{effects:?}"
+    );
+    let activity = |n, busy| Event::CellActivity {
+        cell: cell(n),
+        activity: Activity {
+            last_used: MonoMs::new(1),
+            busy,
+            may_hibernate: false,
+        },
+    };
+    assert_eq!(evicted(&bench.tell(activity(1, false))), [cell(1)]);
+    assert_eq!(evicted(&bench.tell(activity(2, true))), []);
+    let (at, _) = bench.0.poll_deadline().expect("it is looked at again");
+    assert!(at < MonoMs::new(1_000), "soon: {at:?}");
+    assert_eq!(evicted(&bench.tell(activity(2, false))), [cell(2)]);
+    // A later stay of the same cell has the usual time.
+    bench.tell(Event::Evicted {
+        cell: cell(1),
+        unsaved: false,
+    });
+    bench.load(&cell(1));
+    assert_eq!(evicted(&bench.tell(activity(1, false))), []);
 }

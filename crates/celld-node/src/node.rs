@@ -26,6 +26,9 @@ use crate::scratch;
 use crate::shared::{Counters, Shared};
 use crate::shell::{Command, Shell};
 
+/// How often it is looked whether cells have left.
+const EVICTION_LOOK: Duration = Duration::from_millis(5);
+
 /// First segments of the bucket's keys, for counting.
 const CLASSES: &[&str] = &["deploy", "cells", "alarms", "log"];
 
@@ -308,6 +311,22 @@ impl NodeHandle {
         self.ready.load(Ordering::Relaxed)
             && !self.shared.draining.load(Ordering::Relaxed)
             && self.failed.borrow().is_none()
+    }
+
+    /// Lets every object go that has nothing to do, however short its idleness, and waits until
+    /// they have left, at most `limit`. Returns how many are still there: busy, or come anew.
+    pub async fn evict_idle(&self, limit: Duration) -> usize {
+        let (done, wait) = oneshot::channel();
+        self.shared.command(Command::EvictIdle { done });
+        let end = tokio::time::Instant::now() + limit;
+        let _ = tokio::time::timeout_at(end, wait).await;
+        loop {
+            let cells = self.shared.counts.lock().cells;
+            if cells == 0 || tokio::time::Instant::now() >= end {
+                return cells;
+            }
+            tokio::time::sleep(EVICTION_LOOK).await;
+        }
     }
 
     /// The bucket that the node uses.

@@ -79,10 +79,20 @@ export async function rejects(promise, expected) {
   throw new Error(`expected a rejection, got ${inspect(value)}`);
 }
 
-async function runOne(check, context) {
+/** What a check is made of: a function is its only phase. */
+const phasesOf = (check) => (Array.isArray(check) ? check : [check]);
+
+/**
+ * Runs the phase that the request asks for. `before` in its context is what the phase before it
+ * returned, as JSON carries it.
+ */
+async function runOne(check, request, context) {
+  const { searchParams } = new URL(request.url);
+  const phase = phasesOf(check)[Number(searchParams.get("phase"))];
+  const before = JSON.parse(searchParams.get("before") ?? "null");
   try {
-    await check(context);
-    return Response.json({ ok: true });
+    const state = (await phase({ ...context, request, before })) ?? null;
+    return Response.json({ ok: true, state });
   } catch (error) {
     const detail = String(error?.message ?? error);
     return Response.json({ ok: false, detail, stack: error?.stack });
@@ -93,14 +103,15 @@ async function runOne(check, context) {
 export const probe = (checks) =>
   class extends DurableObject {
     async fetch(request) {
-      const name = new URL(request.url).searchParams.get("name");
-      return runOne(checks[name], {
+      const { pathname, searchParams } = new URL(request.url);
+      // The object exists from here on; its check comes later.
+      if (pathname === "/__touch") return Response.json({ ok: true });
+      return runOne(checks[searchParams.get("name")], request, {
         ctx: this.ctx,
         env: this.env,
         storage: this.ctx.storage,
         sql: this.ctx.storage.sql,
         self: this,
-        request,
       });
     }
   };
@@ -108,26 +119,31 @@ export const probe = (checks) =>
 /**
  * The default export of a case.
  *
+ * A check is a function, or a list of them: its phases. What a phase wrote must be there for the
+ * next one, which finds nothing of its memory: with `--after`, the runner evicts every object, or
+ * kills the process and starts it again, before each phase but the first.
+ *
  * @param {{ worker?: object, object?: object, fallback?: Function }} lists `worker` checks run in
  *   the Worker, `object` checks in an instance of the class bound as PROBE; other requests go to
  *   `fallback`.
  */
 export function suite({ worker = {}, object = {}, fallback }) {
+  const listed = (checks, kind) =>
+    Object.entries(checks).map(([name, check]) => {
+      return { name, kind, phases: phasesOf(check).length };
+    });
   return {
     async fetch(request, env, ctx) {
       const url = new URL(request.url);
       if (url.pathname === "/__checks") {
-        const list = [
-          ...Object.keys(worker).map((name) => ({ name, kind: "worker" })),
-          ...Object.keys(object).map((name) => ({ name, kind: "object" })),
-        ];
+        const list = [...listed(worker, "worker"), ...listed(object, "object")];
         return Response.json(list, { headers: { "x-checks": "1" } });
       }
       const name = url.searchParams.get("name");
       if (url.pathname === "/__worker") {
-        return runOne(worker[name], { request, env, ctx });
+        return runOne(worker[name], request, { env, ctx });
       }
-      if (url.pathname === "/__object") {
+      if (url.pathname === "/__object" || url.pathname === "/__touch") {
         return env.PROBE.getByName(`check: ${name}`).fetch(request);
       }
       if (fallback) return fallback(request, env, ctx);

@@ -60,6 +60,11 @@ pub(crate) enum Command {
         cell: CellId,
         result: Result<Option<Base>, CellError>,
     },
+    /// Every cell is to leave that has nothing to do.
+    EvictIdle {
+        /// Told once the core has looked.
+        done: oneshot::Sender<()>,
+    },
     /// Every cell is to leave.
     Drain {
         grace: Duration,
@@ -103,6 +108,8 @@ pub(crate) struct Shell {
     last_generation: Generation,
     databases: u64,
     drained: Vec<oneshot::Sender<()>>,
+    /// Who waits for the counts of a look at idle cells.
+    looked: Vec<oneshot::Sender<()>>,
     ended: bool,
 }
 
@@ -120,6 +127,7 @@ impl Shell {
             last_generation: Generation::default(),
             databases: 0,
             drained: Vec::new(),
+            looked: Vec::new(),
             ended: false,
         }
     }
@@ -168,6 +176,9 @@ impl Shell {
             self.effect(effect);
         }
         *self.shared.counts.lock() = self.core.counts();
+        for done in self.looked.drain(..) {
+            let _ = done.send(());
+        }
     }
 
     fn feed(&mut self, event: Event) {
@@ -192,6 +203,10 @@ impl Shell {
             Command::Evicted { cell, result } => self.evicted(cell, result),
             Command::Saved { cell, result } => self.saved(cell, result),
             Command::End => self.end(),
+            Command::EvictIdle { done } => {
+                self.feed(Event::EvictIdle);
+                self.looked.push(done);
+            }
             Command::Drain { grace, done } => {
                 self.shared.draining.store(true, Ordering::Relaxed);
                 self.drained.push(done);

@@ -1,4 +1,7 @@
 //! What `celld dev` answers besides the Worker: triggers by hand, and why there is no Worker yet.
+//!
+//! The triggers are the `scheduled` handler and the eviction of every object that has nothing to
+//! do, after which the next event constructs it anew, as after a long rest.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,6 +17,9 @@ use url::Url;
 
 /// How long a handler that was triggered by hand may run.
 const TRIGGER_MAX: Duration = Duration::from_secs(15 * 60);
+
+/// How long an eviction that was triggered by hand waits for objects that work.
+const EVICTION_MAX: Duration = Duration::from_secs(10);
 
 /// Takes public requests while a project is developed.
 pub struct DevFront {
@@ -53,25 +59,49 @@ impl Handler for DevFront {
         match trigger(&request) {
             None => self.node.fetch(None, request, reply),
             Some(Err(why)) => reply.send(Ok(text(StatusCode::BAD_REQUEST, why))),
-            Some(Ok((cron, scheduled_ms))) => run_scheduled(&self.node, cron, scheduled_ms, reply),
+            Some(Ok(Trigger::Scheduled { cron, at_ms })) => {
+                run_scheduled(&self.node, cron, at_ms, reply);
+            }
+            Some(Ok(Trigger::Evict)) => evict(self.node.clone(), reply),
         }
     }
 }
 
-/// The cron expression and time of a trigger by hand; `None` for any other request. Paths and
-/// parameters are those of `wrangler dev`.
-fn trigger(request: &HttpRequest) -> Option<Result<(String, i64), String>> {
+/// What can be triggered by hand.
+#[derive(Debug, PartialEq, Eq)]
+enum Trigger {
+    /// The `scheduled` handler.
+    Scheduled {
+        /// The cron expression, literally.
+        cron: String,
+        /// Nominal time, in ms since 1970.
+        at_ms: i64,
+    },
+    /// Objects that have nothing to do are let go.
+    Evict,
+}
+
+/// The trigger that a request is; `None` for any other request. Paths and parameters of the
+/// `scheduled` handler are those of `wrangler dev`.
+fn trigger(request: &HttpRequest) -> Option<Result<Trigger, String>> {
     // Most requests are none: a look at the text is cheaper than parsing every URL.
-    if !request.url.contains("/cdn-cgi/handler/scheduled") && !request.url.contains("/__scheduled")
-    {
+    if !request.url.contains("/cdn-cgi/") && !request.url.contains("/__scheduled") {
         return None;
     }
     let url = Url::parse(&request.url).ok()?;
-    if !matches!(url.path(), "/cdn-cgi/handler/scheduled" | "/__scheduled") {
-        return None;
+    match url.path() {
+        "/cdn-cgi/handler/scheduled" | "/__scheduled" => Some(scheduled(request, &url)),
+        "/cdn-cgi/celld/evict" => Some(match request.method {
+            Method::POST => Ok(Trigger::Evict),
+            _ => Err("Use POST to evict objects.\n".into()),
+        }),
+        _ => None,
     }
+}
+
+fn scheduled(request: &HttpRequest, url: &Url) -> Result<Trigger, String> {
     if !matches!(request.method, Method::GET | Method::POST) {
-        return Some(Err("Use GET or POST to run the scheduled handler.\n".into()));
+        return Err("Use GET or POST to run the scheduled handler.\n".into());
     }
     let parameter = |name: &str| {
         url.query_pairs()
@@ -79,18 +109,25 @@ fn trigger(request: &HttpRequest) -> Option<Result<(String, i64), String>> {
             .map(|(_, value)| value.into_owned())
     };
     let cron = parameter("cron").unwrap_or_default();
-    let time = match parameter("time") {
+    let at_ms = match parameter("time") {
         None => now_ms(),
-        Some(text) => match text.parse() {
-            Ok(ms) => ms,
-            Err(_) => {
-                return Some(Err(format!(
-                    "time={text} is not a number of ms since 1970.\n"
-                )));
-            }
-        },
+        Some(text) => text
+            .parse()
+            .map_err(|_| format!("time={text} is not a number of ms since 1970.\n"))?,
     };
-    Some(Ok((cron, time)))
+    Ok(Trigger::Scheduled { cron, at_ms })
+}
+
+fn evict(node: NodeHandle, answer: Reply<HttpResponse>) {
+    tokio::spawn(async move {
+        answer.send(Ok(match node.evict_idle(EVICTION_MAX).await {
+            0 => text(StatusCode::OK, "Evicted every object.\n".into()),
+            busy => text(
+                StatusCode::CONFLICT,
+                format!("Evicted what had nothing to do; {busy} objects are busy.\n"),
+            ),
+        }));
+    });
 }
 
 fn run_scheduled(node: &NodeHandle, cron: String, scheduled_ms: i64, answer: Reply<HttpResponse>) {
@@ -144,7 +181,7 @@ mod tests {
     use super::*;
     use celld_runtime::exchange::Redirect;
 
-    fn asked(method: Method, url: &str) -> Option<Result<(String, i64), String>> {
+    fn asked(method: Method, url: &str) -> Option<Result<Trigger, String>> {
         trigger(&HttpRequest {
             method,
             url: url.into(),
@@ -165,10 +202,19 @@ mod tests {
             Method::GET,
             "http://a/cdn-cgi/handler/scheduled?cron=*+*+*+*+*&time=12",
         );
-        assert_eq!(found, Some(Ok(("* * * * *".into(), 12))));
-        assert!(
-            matches!(asked(Method::POST, "http://a/__scheduled"), Some(Ok((cron, _))) if cron.is_empty())
-        );
+        let wanted = Trigger::Scheduled {
+            cron: "* * * * *".into(),
+            at_ms: 12,
+        };
+        assert_eq!(found, Some(Ok(wanted)));
+        assert!(matches!(
+            asked(Method::POST, "http://a/__scheduled"),
+            Some(Ok(Trigger::Scheduled { cron, .. })) if cron.is_empty()
+        ));
+        let evict = "http://a/cdn-cgi/celld/evict";
+        assert_eq!(asked(Method::POST, evict), Some(Ok(Trigger::Evict)));
+        assert!(matches!(asked(Method::GET, evict), Some(Err(_))));
+        assert_eq!(asked(Method::POST, "http://a/cdn-cgi/celld/x"), None);
         assert!(matches!(
             asked(Method::GET, "http://a/__scheduled?time=x"),
             Some(Err(_))
