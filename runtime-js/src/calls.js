@@ -17,8 +17,18 @@ import { abort, url as urlApi } from "./web.js";
 
 const { URL } = urlApi;
 
-/** Calls under way: what to do with each answer. */
-const waiting = /** @type {Map<number, (answer: any) => void>} */ (new Map());
+/** Calls under way: on whose behalf, and what to do with each answer. */
+const waiting = /** @type {Map<number, { cell: Cell | null, settle: (answer: any) => void }>} */ (new Map());
+
+/** @typedef {import("./cell.js").Cell} Cell */
+
+/** Takes a call out, which then holds its cell no more. @param {number} id */
+function take(id) {
+  const call = waiting.get(id);
+  waiting.delete(id);
+  if (call?.cell) call.cell.holds--;
+  return call;
+}
 
 /**
  * Called by the host when an answer arrives.
@@ -26,9 +36,7 @@ const waiting = /** @type {Map<number, (answer: any) => void>} */ (new Map());
  * @param {any} answer a value, or `{ error }`
  */
 export function completeCall(id, answer) {
-  const settle = waiting.get(id);
-  waiting.delete(id);
-  if (settle !== undefined) settle(answer);
+  take(id)?.settle(answer);
 }
 
 /**
@@ -42,7 +50,8 @@ export function answerOf(id, convert) {
   const cell = currentEvent()?.cell ?? null;
   const section = currentEvent()?.section ?? null;
   return new Promise((resolve, reject) => {
-    waiting.set(id, (answer) => {
+    if (cell !== null) cell.holds++;
+    const deliver = (/** @type {any} */ answer) => {
       const settle = () => {
         try {
           if (answer !== null && typeof answer === "object" && "error" in answer)
@@ -54,7 +63,8 @@ export function answerOf(id, convert) {
       };
       if (cell === null) settle();
       else cell.resume(section, settle);
-    });
+    };
+    waiting.set(id, { cell, settle: deliver });
   });
 }
 
@@ -146,7 +156,7 @@ function exchange(request, start) {
 function abortable(answer, signal, id) {
   return new Promise((resolve, reject) => {
     const onAbort = () => {
-      waiting.delete(id);
+      take(id);
       op_call_cancel(id);
       reject(signal.reason);
     };

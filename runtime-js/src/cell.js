@@ -59,6 +59,8 @@ export class Cell {
     this.sockets = new Map();
     /** Sockets that the instance reads itself, by the host's number. */
     this.accepted = new Set();
+    /** Answers from outside that its work waits for: they keep the object in memory. */
+    this.holds = 0;
     /** Timers, so that they end with the object. */
     this.timers = /** @type {Map<number, () => void>} */ (new Map());
   }
@@ -198,6 +200,17 @@ export class Cell {
     this.broken = error;
     this.dispose();
     op_cell_reset(this.slot, describeError(error, true));
+  }
+
+  /** True when an object without events may be dropped: nothing of it is under way. */
+  mayRest() {
+    return (
+      this.holds === 0 &&
+      this.timers.size === 0 &&
+      this.accepted.size === 0 &&
+      this.section === null &&
+      this.sections.length + this.waiting.length === 0
+    );
   }
 
   /** Ends what would otherwise go on running. */

@@ -175,7 +175,11 @@ export function throughGate(outcome) {
   const cell = event?.cell ?? null;
   if (event === null || cell === null) return outcome;
   const { section } = event;
-  const pass = () => new Promise((go) => cell.resume(section, () => go(undefined)));
+  cell.holds++;
+  const pass = () => {
+    cell.holds--;
+    return new Promise((go) => cell.resume(section, () => go(undefined)));
+  };
   return outcome.then(
     async (value) => {
       await pass();

@@ -408,6 +408,11 @@ const host = {
   },
 
   /** @param {number} slot */
+  mayRest(slot) {
+    return liveCells.get(slot)?.mayRest() === true;
+  },
+
+  /** @param {number} slot */
   dispose(slot) {
     liveCells.get(slot)?.dispose();
   },

@@ -9,9 +9,10 @@ pub struct Config {
     pub resident_max: usize,
     /// How long a new cell may wait for a place when the node is full, in ms (default 5,000).
     pub admission_wait_ms: u64,
-    /// A cell without events leaves its isolate after this long, in ms (default 60,000).
+    /// A cell without events leaves its isolate after this long, in ms (default 70,000).
     pub idle_after_ms: u64,
-    /// The same for a cell whose host says that nothing but hibernatable sockets holds it, in ms
+    /// A cell without events closes its database after this long, and drops its object when
+    /// nothing holds it: no timer, no request under way, no socket of its own; in ms
     /// (default 10,000).
     pub hibernate_after_ms: u64,
     /// How long an idle cell that leaves may still finish work, in ms (default 30,000).
@@ -46,7 +47,7 @@ impl Default for Config {
             cells_per_host_max: 32,
             resident_max: 10_000,
             admission_wait_ms: 5_000,
-            idle_after_ms: 60_000,
+            idle_after_ms: 70_000,
             hibernate_after_ms: 10_000,
             idle_grace_ms: 30_000,
             adopt_grace_ms: 30_000,

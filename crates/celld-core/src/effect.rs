@@ -88,6 +88,15 @@ pub enum Effect {
         /// Which host.
         host: HostId,
     },
+    /// A resident cell has had no event for a while: its host closes its database, and drops its
+    /// object unless something else holds it (a timer, a request that it made). The route stays.
+    /// No answer.
+    Rest {
+        /// Which cell.
+        cell: CellId,
+        /// Where it lives.
+        host: HostId,
+    },
     /// Unpublish the route and ask the host to let the cell go, in one step; answer `Evicted`.
     Evict {
         /// Which cell.

@@ -29,7 +29,8 @@ pub enum Event {
         /// Which host.
         host: HostId,
     },
-    /// Events that wait in a host, reported when they pile up and when it goes idle.
+    /// Events pile up in a host. Said once; from then on the core looks by itself
+    /// ([`crate::Effect::CheckHost`]) until they are few again.
     HostLoad {
         /// Which host.
         host: HostId,
@@ -44,6 +45,8 @@ pub enum Event {
         last_used: MonoMs,
         /// Work may be in progress.
         busy: bool,
+        /// Events that wait in it.
+        waiting: u32,
     },
     /// An event waits for a cell that is not published. May be said more than once.
     Wanted {
@@ -144,12 +147,10 @@ pub enum Event {
 /// What a resident cell is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
-    /// When it was last sent an event.
+    /// When it was last sent an event, or had ended all of them.
     pub last_used: MonoMs,
-    /// Work may be in progress.
+    /// An event is in progress or on its way to it.
     pub busy: bool,
-    /// Only hibernatable sockets hold it.
-    pub may_hibernate: bool,
 }
 
 /// What a cell's record says about its alarm.

@@ -10,6 +10,8 @@ use crate::{CellId, Generation, HostId, MonoMs, ScriptName};
 
 /// Pause before a script without a working host tries again.
 const RESTART_PAUSE_MS: u64 = 1_000;
+/// Pause between two looks at the load of a host that has much to do.
+const LOAD_LOOK_MS: u64 = 250;
 
 /// What is known of a host.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(crate) struct Host {
     /// Waiting events, as last reported.
     pub(crate) waiting: u32,
     check_at: Option<MonoMs>,
+    /// When its load is looked at again, while it has much to do.
+    load_at: Option<MonoMs>,
 }
 
 impl Host {
@@ -49,6 +53,7 @@ impl Core {
             cells: BTreeSet::new(),
             waiting: 0,
             check_at: None,
+            load_at: None,
         };
         self.hosts.insert(id, host);
         self.out.push(Effect::StartHost {
@@ -123,6 +128,7 @@ impl Core {
         let Some(host) = self.hosts.remove(&id) else {
             return;
         };
+        self.forget_timers(id, &host);
         if host.is_stateless() && self.is_candidate(&host.script, host.generation) {
             self.refuse_candidate(&host.script);
         } else if host.is_stateless() {
@@ -150,6 +156,7 @@ impl Core {
         let Some(host) = self.hosts.remove(&id) else {
             return;
         };
+        self.forget_timers(id, &host);
         if host.is_stateless() && self.is_candidate(&host.script, host.generation) {
             self.refuse_candidate(&host.script);
         } else if host.is_stateless() {
@@ -207,13 +214,18 @@ impl Core {
             return;
         };
         host.waiting = waiting;
+        let threshold = self.config.stateless_grow_waiting;
+        if waiting >= threshold && host.load_at.is_none() {
+            let at = now.plus(LOAD_LOOK_MS);
+            host.load_at = Some(at);
+            self.timers.insert((at, Timer::Load(id)));
+        }
         let (script, generation) = (host.script.clone(), host.generation);
         let adopted = self.scripts.get(&script).and_then(|known| known.current);
         if !self.hosts[&id].is_stateless() || adopted != Some(generation) || self.draining.is_some()
         {
             return;
         }
-        let threshold = self.config.stateless_grow_waiting;
         let all_behind = self
             .pool(&script, generation)
             .all(|(_, host)| host.ready && host.waiting >= threshold);
@@ -221,6 +233,13 @@ impl Core {
         if all_behind && count < self.config.stateless_hosts_max {
             self.start_host(&script, generation, HostRole::Stateless);
             self.watch_pool(&script, now);
+        }
+    }
+
+    pub(crate) fn load_timer(&mut self, id: HostId) {
+        if let Some(host) = self.hosts.get_mut(&id) {
+            host.load_at = None;
+            self.out.push(Effect::CheckHost { host: id });
         }
     }
 
@@ -268,10 +287,18 @@ impl Core {
 
     pub(crate) fn stop_host(&mut self, id: HostId, grace_ms: u64) {
         if let Some(host) = self.hosts.remove(&id) {
-            if let Some(at) = host.check_at {
-                self.timers.remove(&(at, Timer::Host(id)));
-            }
+            self.forget_timers(id, &host);
             self.out.push(Effect::StopHost { host: id, grace_ms });
+        }
+    }
+
+    /// Removes the timers of a host that is taken off the list.
+    fn forget_timers(&mut self, id: HostId, host: &Host) {
+        if let Some(at) = host.check_at {
+            self.timers.remove(&(at, Timer::Host(id)));
+        }
+        if let Some(at) = host.load_at {
+            self.timers.remove(&(at, Timer::Load(id)));
         }
     }
 
@@ -326,9 +353,7 @@ impl Core {
         let Some(host) = self.hosts.remove(&id) else {
             return;
         };
-        if let Some(at) = host.check_at {
-            self.timers.remove(&(at, Timer::Host(id)));
-        }
+        self.forget_timers(id, &host);
         self.publish_workers(script);
         let grace_ms = self.config.adopt_grace_ms;
         self.out.push(Effect::StopHost { host: id, grace_ms });

@@ -22,6 +22,8 @@ pub(crate) enum Timer {
     Cell(CellId),
     /// Is the host idle?
     Host(HostId),
+    /// How many events wait in the host?
+    Load(HostId),
     /// The cell has waited for a place long enough.
     Admission(CellId),
     /// The node is full: look for idle cells again.
@@ -35,6 +37,7 @@ impl Timer {
         match self {
             Self::Cell(_) => "a cell may be idle",
             Self::Host(_) => "a host may be idle",
+            Self::Load(_) => "a host has much to do",
             Self::Admission(_) => "a cell has waited for a place",
             Self::Room => "the node is full",
             Self::Pool(_) => "a host is to be started again",
@@ -141,7 +144,9 @@ impl Core {
                 host,
                 last_used,
                 busy,
+                waiting,
             } => {
+                self.host_load(host, waiting, now.mono);
                 self.host_activity(host, last_used, busy, now.mono);
             }
             Event::Wanted { cell } => self.wanted(cell, now.mono),
@@ -188,6 +193,7 @@ impl Core {
             match timer {
                 Timer::Cell(cell) => self.cell_timer(cell),
                 Timer::Host(host) => self.host_timer(host, now.mono),
+                Timer::Load(host) => self.load_timer(host),
                 Timer::Admission(cell) => self.admission_timer(cell),
                 Timer::Room => self.make_room(now.mono),
                 Timer::Pool(script) => self.fill_pool(&script, now.mono),

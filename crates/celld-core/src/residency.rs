@@ -45,6 +45,8 @@ pub(crate) enum State {
         used: MonoMs,
         /// Time of its idleness check.
         check_at: Option<MonoMs>,
+        /// It was told to rest, and has not been used since.
+        resting: bool,
         /// A checkpoint is under way.
         saving: bool,
     },
@@ -262,14 +264,12 @@ impl Core {
             host,
             used: now,
             check_at: None,
+            resting: false,
             saving: false,
         };
         self.by_use.insert((now, cell.clone()));
-        let first_look = self
-            .config
-            .hibernate_after_ms
-            .min(self.config.idle_after_ms);
-        self.look_later(&cell, now.plus(first_look));
+        let first_look = now.plus(self.first_look_ms());
+        self.look_later(&cell, first_look);
         // Its host became ready during the drain: it answers what waits for it, and leaves.
         if self.draining.is_some() {
             self.leaving.insert(cell.clone());
@@ -301,40 +301,65 @@ impl Core {
         }
     }
 
+    /// Takes what a look at a cell has shown. An idle cell first rests, and leaves when it has been
+    /// idle for longer; at once when its place is needed.
     pub(crate) fn cell_activity(&mut self, cell: CellId, activity: Activity, now: MonoMs) {
+        let needed = self.queued.len() > self.evicting;
+        let rest_after = self.first_look_ms();
         let Some(Cell {
-            state: State::Resident { used, .. },
+            state:
+                State::Resident {
+                    host,
+                    used,
+                    resting,
+                    ..
+                },
             ..
         }) = self.cells.get_mut(&cell)
         else {
             return;
         };
         let unused_since_look = activity.last_used <= *used;
-        let known = if activity.busy {
-            now
-        } else {
-            activity.last_used.max(*used)
+        *resting &= unused_since_look && !activity.busy;
+        let known = match activity.busy {
+            true => now,
+            false => activity.last_used.max(*used),
         };
         self.by_use.remove(&(*used, cell.clone()));
         *used = known;
         self.by_use.insert((known, cell.clone()));
-        let patience = match activity.may_hibernate {
-            true => self.config.hibernate_after_ms,
-            false => self.config.idle_after_ms,
-        };
-        let needed = self.queued.len() > self.evicting;
-        let due = activity.last_used.plus(patience);
         let hurried = self.hurried.contains(&cell);
-        if !activity.busy && (due <= now || hurried || (needed && unused_since_look)) {
-            self.leaving.insert(cell);
-        } else {
-            let next = match activity.busy {
-                true if hurried => now.plus(HURRY_LOOK_MS),
-                true => now.plus(self.config.idle_after_ms / 2),
-                false => due,
+        let haste = self.sabotage.is(Fault::RestTooSoon);
+        let rest_at = activity.last_used.plus(rest_after);
+        let leave_at = activity.last_used.plus(self.config.idle_after_ms);
+        if activity.busy {
+            let pause = match hurried {
+                true => HURRY_LOOK_MS,
+                false => rest_after.max(1),
             };
-            self.look_later(&cell, next.max(now.plus(1)));
+            return self.look_later(&cell, now.plus(pause));
         }
+        if leave_at <= now || hurried || (needed && unused_since_look) {
+            self.leaving.insert(cell);
+            return;
+        }
+        if !*resting && (rest_at <= now || haste) {
+            *resting = true;
+            let (cell, host) = (cell.clone(), *host);
+            self.out.push(Effect::Rest { cell, host });
+        }
+        let next = match *resting {
+            true => leave_at,
+            false => rest_at,
+        };
+        self.look_later(&cell, next.max(now.plus(1)));
+    }
+
+    /// How long a cell has to be idle before it is told to rest.
+    fn first_look_ms(&self) -> u64 {
+        self.config
+            .hibernate_after_ms
+            .min(self.config.idle_after_ms)
     }
 
     /// Asks cells that must leave to do so, not too many at once: until its record is written,

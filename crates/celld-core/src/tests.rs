@@ -160,7 +160,6 @@ fn a_cell_that_is_to_leave_when_idle_waits_for_its_work_only() {
         activity: Activity {
             last_used: MonoMs::new(1),
             busy,
-            may_hibernate: false,
         },
     };
     assert_eq!(evicted(&bench.tell(activity(1, false))), [cell(1)]);

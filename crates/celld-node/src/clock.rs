@@ -17,6 +17,11 @@ impl Clock {
         }
     }
 
+    /// The moment of which [`Clock::mono`] says 0.
+    pub(crate) fn origin(&self) -> Instant {
+        self.start
+    }
+
     pub(crate) fn mono(&self) -> MonoMs {
         MonoMs::new(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX))
     }

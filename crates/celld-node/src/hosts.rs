@@ -39,8 +39,8 @@ pub(crate) struct HostEntry {
     idle_at: AtomicU64,
     /// When it was last sent an event.
     used_at: AtomicU64,
-    /// The last load that the core was told.
-    told: AtomicU32,
+    /// The core was told that events pile up here, and looks by itself until they are few again.
+    told: AtomicBool,
 }
 
 impl HostEntry {
@@ -53,7 +53,7 @@ impl HostEntry {
             load: AtomicU32::new(0),
             idle_at: AtomicU64::new(0),
             used_at: AtomicU64::new(0),
-            told: AtomicU32::new(0),
+            told: AtomicBool::new(false),
         }
     }
 
@@ -146,26 +146,28 @@ impl HostEntry {
         let _ = self.handle.send(HostMessage::Shutdown { grace });
     }
 
-    /// Takes the host's own report. Returns what the core should be told.
-    pub(crate) fn report(&self, waiting: u32, now: MonoMs, worth_telling: u32) -> Option<u32> {
+    /// Takes the host's own report. True when the core should be told.
+    pub(crate) fn report(&self, waiting: u32, now: MonoMs, worth_telling: u32) -> bool {
         self.load.store(waiting, Ordering::Relaxed);
         if waiting == 0 {
             self.idle_at.store(now.get(), Ordering::Relaxed);
         }
-        self.tell(waiting, worth_telling)
+        self.is_news(waiting, worth_telling)
     }
 
-    /// What the core should be told of a load: when it doubles beyond what is worth telling, and
-    /// when it is gone again.
-    pub(crate) fn tell(&self, load: u32, worth_telling: u32) -> Option<u32> {
-        let told = self.told.load(Ordering::Relaxed);
-        let news = match load {
-            0 => told > 0,
-            _ => load >= worth_telling && load >= told.saturating_mul(2),
-        };
-        news.then(|| {
-            self.told.store(load, Ordering::Relaxed);
-            load
-        })
+    /// True when the core should be told that events pile up. It is told once.
+    pub(crate) fn is_news(&self, load: u32, worth_telling: u32) -> bool {
+        load >= worth_telling
+            && !self.told.load(Ordering::Relaxed)
+            && !self.told.swap(true, Ordering::Relaxed)
+    }
+
+    /// The load, for the core's own look. When it is low, the next rise is news again.
+    pub(crate) fn look(&self, worth_telling: u32) -> u32 {
+        let load = self.load();
+        if load < worth_telling {
+            self.told.store(false, Ordering::Relaxed);
+        }
+        load
     }
 }

@@ -21,6 +21,7 @@ use std::sync::{Arc, OnceLock};
 use celld_core::{CellId, HostId, Lsn, MonoMs};
 use celld_runtime::api::{CellEvent, HostMessage};
 use celld_runtime::exchange::EventError;
+use celld_runtime::pulse::Pulse;
 use parking_lot::RwLock;
 
 use crate::hosts::HostEntry;
@@ -44,14 +45,13 @@ pub(crate) enum Sent {
 
 enum State {
     Waiting(Vec<CellEvent>),
-    Hot(Arc<HostEntry>),
+    Hot(Arc<HostEntry>, Arc<Pulse>),
     Gone,
 }
 
 /// One cell's door.
 pub(crate) struct Port {
     state: RwLock<State>,
-    last_used: AtomicU64,
     last_lsn: AtomicU64,
     alarm_ms: AtomicI64,
     name: OnceLock<Arc<str>>,
@@ -61,16 +61,10 @@ impl Port {
     fn new() -> Self {
         Self {
             state: RwLock::new(State::Waiting(Vec::new())),
-            last_used: AtomicU64::new(0),
             last_lsn: AtomicU64::new(0),
             alarm_ms: AtomicI64::new(ALARM_UNKNOWN),
             name: OnceLock::new(),
         }
-    }
-
-    /// When it was last sent an event.
-    pub(crate) fn last_used(&self) -> MonoMs {
-        MonoMs::new(self.last_used.load(Ordering::Relaxed))
     }
 
     /// The cell's last commit in this session; 0 for none.
@@ -94,13 +88,30 @@ impl Port {
         self.last_lsn.fetch_max(lsn.get(), Ordering::AcqRel);
     }
 
-    /// The host, while events go straight there.
-    pub(crate) fn host(&self) -> Option<Arc<HostEntry>> {
+    /// What the cell is doing, while events go straight to its host.
+    pub(crate) fn pulse(&self) -> Option<Arc<Pulse>> {
         match &*self.state.read() {
-            State::Hot(host) => Some(host.clone()),
+            State::Hot(_, pulse) => Some(pulse.clone()),
             State::Waiting(_) | State::Gone => None,
         }
     }
+}
+
+/// Puts an event into a host's mailbox; gives it back when the host is dead.
+#[expect(
+    clippy::result_large_err,
+    reason = "what was sent goes back to its sender, and only when a host dies"
+)]
+fn put(
+    host: &HostEntry,
+    pulse: &Pulse,
+    cell: &CellId,
+    event: CellEvent,
+    now: MonoMs,
+) -> Result<(), CellEvent> {
+    pulse.send(now);
+    host.send_event(cell, event, now)
+        .inspect_err(|_| pulse.send_failed())
 }
 
 /// All ports of a node.
@@ -159,9 +170,8 @@ impl Routes {
             if let Some(name) = name {
                 port.name.get_or_init(|| name.into());
             }
-            port.last_used.store(now.get(), Ordering::Relaxed);
-            if let State::Hot(host) = &*port.state.read() {
-                match host.send_event(cell, event, now) {
+            if let State::Hot(host, pulse) = &*port.state.read() {
+                match put(host, pulse, cell, event, now) {
                     Ok(()) => return Sent::Done,
                     Err(back) => event = back,
                 }
@@ -173,7 +183,7 @@ impl Routes {
                     self.forget(cell, &port);
                 }
                 State::Waiting(queue) => return self.queue(queue, event),
-                State::Hot(host) => match host.send_event(cell, event, now) {
+                State::Hot(host, pulse) => match put(host, pulse, cell, event, now) {
                     Ok(()) => return Sent::Done,
                     Err(back) => {
                         let dead = host.id();
@@ -212,11 +222,12 @@ impl Routes {
         cell: &CellId,
         host: Arc<HostEntry>,
         activate: HostMessage,
+        pulse: Arc<Pulse>,
         now: MonoMs,
     ) {
         let port = self.port_or_new(cell);
         let mut state = port.state.write();
-        if matches!(&*state, State::Hot(_)) {
+        if matches!(&*state, State::Hot(..)) {
             // The cell's last host died, and nobody has sent an event since.
             *state = State::Waiting(Vec::new());
         }
@@ -228,12 +239,11 @@ impl Routes {
         }
         let mut events = std::mem::take(queue).into_iter();
         self.waiting.fetch_sub(events.len(), Ordering::Relaxed);
-        port.last_used.store(now.get(), Ordering::Relaxed);
         let refused = events
             .by_ref()
-            .find_map(|event| host.send_event(cell, event, now).err());
+            .find_map(|event| put(&host, &pulse, cell, event, now).err());
         let Some(first) = refused else {
-            *state = State::Hot(host);
+            *state = State::Hot(host, pulse);
             return;
         };
         let rest: Vec<CellEvent> = std::iter::once(first).chain(events).collect();
@@ -246,7 +256,7 @@ impl Routes {
     pub(crate) fn close(&self, cell: &CellId, host: &HostEntry, evict: HostMessage) {
         let port = self.port_or_new(cell);
         let mut state = port.state.write();
-        if matches!(&*state, State::Hot(current) if current.id() == host.id()) {
+        if matches!(&*state, State::Hot(current, _) if current.id() == host.id()) {
             *state = State::Waiting(Vec::new());
         }
         // A refused message is dropped here, reply included.
@@ -257,7 +267,7 @@ impl Routes {
     pub(crate) fn lost(&self, cell: &CellId, host: HostId) {
         let Some(port) = self.port(cell) else { return };
         let mut state = port.state.write();
-        if matches!(&*state, State::Hot(current) if current.id() == host) {
+        if matches!(&*state, State::Hot(current, _) if current.id() == host) {
             *state = State::Waiting(Vec::new());
         }
     }
@@ -305,7 +315,7 @@ impl Routes {
         let Some(port) = self.port(cell) else { return };
         let events = match &mut *port.state.write() {
             State::Waiting(queue) => std::mem::take(queue),
-            State::Hot(_) | State::Gone => return,
+            State::Hot(..) | State::Gone => return,
         };
         self.waiting.fetch_sub(events.len(), Ordering::Relaxed);
         for event in events {
@@ -356,6 +366,10 @@ mod tests {
         }
     }
 
+    fn pulse() -> Arc<Pulse> {
+        Arc::new(Pulse::new(std::time::Instant::now()))
+    }
+
     fn checkpoint(cell: &CellId) -> HostMessage {
         let (reply, _) = reply();
         HostMessage::Checkpoint {
@@ -374,7 +388,7 @@ mod tests {
         assert_eq!(routes.send(&cell, None, event(1), now), Sent::Wanted);
         let (old, mut old_mailbox) = host(1);
         // What hands a cell over is up to the caller; any message will do.
-        routes.open(&cell, old, checkpoint(&cell), now);
+        routes.open(&cell, old, checkpoint(&cell), pulse(), now);
         assert!(matches!(
             old_mailbox.try_recv(),
             Ok(HostMessage::Checkpoint { .. })
@@ -382,7 +396,7 @@ mod tests {
         drop(old_mailbox);
 
         let (new, mut new_mailbox) = host(2);
-        routes.open(&cell, new, checkpoint(&cell), now);
+        routes.open(&cell, new, checkpoint(&cell), pulse(), now);
         assert!(matches!(
             new_mailbox.try_recv(),
             Ok(HostMessage::Checkpoint { .. })

@@ -121,9 +121,9 @@ impl Shared {
         }
         if let Dispatched::To(id, load) = pool.send(event, self.clock.mono()) {
             let entry = self.hosts.pin().get(&id).cloned();
-            let news =
-                entry.and_then(|entry| entry.tell(load, self.core_config.stateless_grow_waiting));
-            if let Some(waiting) = news {
+            let worth_telling = self.core_config.stateless_grow_waiting;
+            if entry.is_some_and(|entry| entry.is_news(load, worth_telling)) {
+                let waiting = load;
                 self.tell(Event::HostLoad { host: id, waiting });
             }
         }

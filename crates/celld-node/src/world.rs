@@ -130,7 +130,7 @@ impl World for RoutedWorld {
         };
         let waiting = u32::try_from(waiting_events).unwrap_or(u32::MAX);
         let worth_telling = self.0.core_config.stateless_grow_waiting;
-        if let Some(waiting) = entry.report(waiting, self.0.clock.mono(), worth_telling) {
+        if entry.report(waiting, self.0.clock.mono(), worth_telling) {
             self.0.tell(Event::HostLoad { host, waiting });
         }
     }

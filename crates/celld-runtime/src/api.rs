@@ -8,6 +8,7 @@ use bytes::Bytes;
 use celld_core::{CellId, Epoch, HostId, Lsn, NamespaceKey, Txid};
 
 use crate::exchange::{Body, EventError, HttpRequest, HttpResponse, Reply};
+use crate::pulse::Pulse;
 use crate::socket::{CellSocket, CellSockets, SocketEnd, SocketMessage};
 
 /// Code and configuration of one Worker, as an isolate needs it. Immutable and shared.
@@ -164,6 +165,8 @@ pub struct CellImage {
     pub tail: Vec<Bytes>,
     /// Sockets that survived hibernation.
     pub sockets: Arc<CellSockets>,
+    /// Where the host notes what the cell is doing.
+    pub pulse: Arc<Pulse>,
 }
 
 /// What a cell handles.
@@ -267,6 +270,12 @@ pub enum HostMessage {
         grace: Duration,
         /// What is left of it.
         reply: Reply<CellRemains>,
+    },
+    /// The cell has had no event for a while: closes its database, and drops its object unless
+    /// something holds it. The cell stays; its next event finds both again.
+    Rest {
+        /// Which cell.
+        cell: CellId,
     },
     /// Takes a snapshot of a resident cell without disturbing it.
     Checkpoint {

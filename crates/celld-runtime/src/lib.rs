@@ -11,6 +11,7 @@ mod isolate;
 mod loader;
 mod memory;
 mod ops;
+pub mod pulse;
 pub mod socket;
 pub mod socket_pump;
 mod state;

@@ -10,6 +10,7 @@ use crate::{
 const CELLS: u64 = 12;
 const CELLS_PER_HOST: usize = 3;
 const RESIDENT: usize = 8;
+const REST_AFTER_MS: u64 = 30;
 const REST_STEPS: usize = 4_000;
 
 pub(super) struct World {
@@ -44,7 +45,7 @@ impl World {
             resident_max: RESIDENT,
             admission_wait_ms: 400,
             idle_after_ms: 60,
-            hibernate_after_ms: 30,
+            hibernate_after_ms: REST_AFTER_MS,
             stateless_hosts_max: 3,
             host_idle_ms: 200,
             host_busy_waiting: 4,
@@ -355,12 +356,16 @@ impl World {
             Effect::CheckHost { host } => {
                 let last_used = MonoMs::new(self.now.saturating_sub(self.dice.below(400)));
                 let busy = self.dice.one_in(3);
+                let most = if self.calm { 1 } else { 12 };
+                let waiting = u32::try_from(self.dice.below(most)).expect("a small number");
                 self.tell_later(Event::HostActivity {
                     host,
                     last_used,
                     busy,
+                    waiting,
                 })
             }
+            Effect::Rest { cell, host } => self.rest(cell, host),
             Effect::Evict { cell, host, .. } => self.evict(cell, host),
             Effect::SaveRecord { cell } | Effect::Compact { cell } => self.write(cell),
             Effect::Checkpoint { cell, .. } => self.write(cell),
@@ -467,15 +472,26 @@ impl World {
     }
 
     fn check_cell(&mut self, cell: CellId) -> Checked {
-        let (busy, may_hibernate) = (!self.calm && self.dice.one_in(4), self.dice.one_in(2));
+        let busy = !self.calm && self.dice.one_in(4);
         let held = self.held(&cell);
         let busy = busy || held.firing;
         let activity = Activity {
             last_used: MonoMs::new(held.last_used),
             busy,
-            may_hibernate,
         };
         self.tell_later(Event::CellActivity { cell, activity })
+    }
+
+    fn rest(&mut self, cell: CellId, host: HostId) -> Checked {
+        let now = self.now;
+        let held = self.held(&cell);
+        let idle = now.saturating_sub(held.last_used);
+        check(held.route == Some(host) || held.route.is_none(), || {
+            format!("{cell} rests in another host than it lives in")
+        })?;
+        check(idle >= REST_AFTER_MS, || {
+            format!("{cell} rests although it was used {idle} ms ago")
+        })
     }
 
     fn evict(&mut self, cell: CellId, host: HostId) -> Checked {

@@ -1,10 +1,12 @@
 //! Effects that concern one cell.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use celld_core::{Activity, CellId, Event, HostId, Leave, Lsn, Refusal};
 use celld_runtime::api::{CellImage, CellRemains, HostMessage};
 use celld_runtime::exchange::{EventError, reply};
+use celld_runtime::pulse::Pulse;
 
 use super::{Command, Held, Shell};
 use crate::cells::{self, Base, CellError, Fresh, Loaded};
@@ -73,6 +75,7 @@ impl Shell {
             .name
             .or_else(|| port.name().map(|name| name.to_string()));
         held.name.clone_from(&name);
+        let pulse = Arc::new(Pulse::new(self.shared.clock.origin()));
         let image = CellImage {
             cell: cell.clone(),
             class_name: Shared::class_name(entry.code(), &cell),
@@ -83,12 +86,13 @@ impl Shell {
             snapshot: loaded.snapshot,
             tail: loaded.tail,
             sockets: self.shared.cell_sockets(&cell),
+            pulse: pulse.clone(),
         };
         Counters::one(&self.shared.counters.activations);
         let message = HostMessage::Activate(Box::new(image));
         self.shared
             .routes
-            .open(&cell, entry, message, self.shared.clock.mono());
+            .open(&cell, entry, message, pulse, self.shared.clock.mono());
     }
 
     pub(super) fn refuse(&mut self, cell: CellId, why: Refusal) {
@@ -137,18 +141,16 @@ impl Shell {
         let Some(port) = self.shared.routes.port(&cell) else {
             return;
         };
-        let last_used = port.last_used();
-        let busy = port.host().is_some_and(|host| host.busy_since(last_used));
-        let has_sockets = self
-            .shared
-            .sockets
-            .pin()
-            .get(&cell)
-            .is_some_and(|sockets| !sockets.is_empty());
-        let activity = Activity {
-            last_used,
-            busy,
-            may_hibernate: has_sockets && !busy,
+        let activity = match port.pulse() {
+            Some(pulse) => Activity {
+                last_used: pulse.used_at(),
+                busy: pulse.is_busy(),
+            },
+            // Its host has died, which is about to be known here.
+            None => Activity {
+                last_used: self.shared.clock.mono(),
+                busy: true,
+            },
         };
         self.feed(Event::CellActivity { cell, activity });
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use celld_core::{AlarmEnd, AlarmFound, CellId, Effect, Event, Generation, HostId, WallMs};
-use celld_runtime::api::{AlarmOutcome, CellEvent, HostConfig};
+use celld_runtime::api::{AlarmOutcome, CellEvent, HostConfig, HostMessage};
 use celld_runtime::exchange::{EventError, reply};
 use celld_runtime::host::{OnReady, WorkerSurface};
 
@@ -62,6 +62,12 @@ impl Shell {
             Effect::Refuse { cell, why } => self.refuse(cell, why),
             Effect::CheckCell { cell } => self.check_cell(cell),
             Effect::CheckHost { host } => self.check_host(host),
+            Effect::Rest { cell, host } => {
+                if let Some(entry) = self.shared.hosts.pin().get(&host) {
+                    // A host that is dead has nothing left to rest.
+                    let _ = entry.send(HostMessage::Rest { cell });
+                }
+            }
             Effect::Evict {
                 cell,
                 host,
@@ -134,10 +140,12 @@ impl Shell {
         };
         let last_used = entry.used_at();
         let busy = entry.busy_since(last_used);
+        let waiting = entry.look(self.shared.core_config.stateless_grow_waiting);
         self.feed(Event::HostActivity {
             host,
             last_used,
             busy,
+            waiting,
         });
     }
 

@@ -100,6 +100,11 @@ impl FakeHost {
                     reply.send(Ok(remains(&mut held)));
                 }
             }
+            HostMessage::Rest { cell } => {
+                if let Some(held) = self.cells.get_mut(&cell) {
+                    held.db.park().expect("everything is committed");
+                }
+            }
             HostMessage::Checkpoint { cell, reply } => {
                 if let Some(held) = self.cells.get_mut(&cell) {
                     reply.send(Ok(remains(held)));
@@ -152,6 +157,7 @@ impl FakeHost {
         let Some(cell) = self.cells.get_mut(id) else {
             return true;
         };
+        cell.image.pulse.take();
         match event {
             CellEvent::Fetch { request, reply } => return self.fetch(id, &request, reply),
             CellEvent::Alarm {

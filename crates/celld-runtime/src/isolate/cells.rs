@@ -174,15 +174,7 @@ impl Isolate {
             let Some((slot, error)) = next else { return };
             self.close_sockets(slot);
             if self.end_instance(slot, &error) {
-                // Ends timers and refuses further use of the old instance.
-                let disposed = self.call(
-                    Entry::Dispose,
-                    |scope, _| vec![v8::Integer::new_from_unsigned(scope, slot).into()],
-                    |_, _| (),
-                );
-                if matches!(disposed, Err(Failed::Terminated)) {
-                    self.js.v8_isolate().cancel_terminate_execution();
-                }
+                self.dispose(slot);
             }
         }
     }
@@ -221,6 +213,7 @@ impl Isolate {
         };
         cell.slot = 0;
         cell.events = 0;
+        cell.image.pulse.set_running(0);
         cell.alarm_running = None;
         cell.spanning = false;
         for output in std::mem::take(&mut cell.staged) {
@@ -313,11 +306,7 @@ impl Isolate {
             return;
         };
         if slot != 0 && self.end_instance(slot, &reason) {
-            let _ = self.call(
-                Entry::Dispose,
-                |scope, _| vec![v8::Integer::new_from_unsigned(scope, slot).into()],
-                |_, _| (),
-            );
+            self.dispose(slot);
         }
         let mut state = self.state.borrow_mut();
         let state = state.borrow_mut::<HostState>();
@@ -337,6 +326,69 @@ impl Isolate {
             if let Some(number) = state.socket_numbers.remove(&socket.id) {
                 state.sockets.remove(&number);
             }
+        }
+    }
+
+    /// Notes that an event of the cell has left the mailbox.
+    pub(super) fn note_taken(&self, id: &CellId) {
+        let state = self.state.borrow();
+        if let Some(cell) = state.borrow::<HostState>().cells.get(id) {
+            cell.image.pulse.take();
+        }
+    }
+
+    /// Closes an idle cell's database, and drops its object when nothing holds it. What an event
+    /// needs comes back with it; what is in the mailbox already keeps everything as it is.
+    pub(super) fn rest(&mut self, id: &CellId) {
+        let is_idle = |cell: &Cell| {
+            cell.events == 0 && cell.eviction.is_none() && !cell.image.pulse.is_expecting()
+        };
+        let slot = {
+            let state = self.state.borrow();
+            let cell = state.borrow::<HostState>().cells.get(id);
+            match cell.filter(|cell| is_idle(cell)) {
+                Some(cell) => cell.slot,
+                None => return,
+            }
+        };
+        if slot != 0 && self.may_rest(slot) {
+            let ended = EventError::reset("The Durable Object hibernated.");
+            if self.end_instance(slot, &ended) {
+                self.dispose(slot);
+            }
+        }
+        self.end_turn(None);
+        let mut state = self.state.borrow_mut();
+        let cell = state.borrow_mut::<HostState>().cells.get_mut(id);
+        // A transaction that is open goes on; it holds the object, too.
+        if let Some(db) = cell.and_then(|cell| cell.db.as_mut())
+            && db.depth() == 0
+            && !db.is_dirty()
+            && let Err(error) = db.park()
+        {
+            tracing::warn!(cell = %id, %error, "cannot close the database of an idle cell");
+        }
+    }
+
+    /// True when nothing but its events holds an instance.
+    fn may_rest(&mut self, slot: u32) -> bool {
+        let outcome = self.call(
+            Entry::MayRest,
+            |scope, _| vec![v8::Integer::new_from_unsigned(scope, slot).into()],
+            |_, value| value.is_true(),
+        );
+        outcome.unwrap_or(false)
+    }
+
+    /// Ends timers of an instance that has ended, and refuses its further use.
+    fn dispose(&mut self, slot: u32) {
+        let disposed = self.call(
+            Entry::Dispose,
+            |scope, _| vec![v8::Integer::new_from_unsigned(scope, slot).into()],
+            |_, _| (),
+        );
+        if matches!(disposed, Err(Failed::Terminated)) {
+            self.js.v8_isolate().cancel_terminate_execution();
         }
     }
 
@@ -399,8 +451,12 @@ fn remains(cell: &mut Cell) -> Result<CellRemains, EventError> {
         EventError::new(format!("cannot take a snapshot: {error}"))
     };
     if let Some(db) = cell.db.as_mut().filter(|_| cell.wrote) {
+        let was_parked = !db.is_open();
         remains.alarm_ms = db.get_alarm().map_err(failed)?;
         let (txid, snapshot) = db.snapshot().map_err(failed)?;
+        if was_parked {
+            db.park().map_err(failed)?;
+        }
         remains.txid = txid;
         remains.snapshot = Some(snapshot);
         cell.wrote = false;

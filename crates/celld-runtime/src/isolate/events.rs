@@ -111,6 +111,7 @@ impl Isolate {
                 grace,
                 reply,
             } => self.evict(cell, reason, grace, reply),
+            HostMessage::Rest { cell } => self.rest(&cell),
             HostMessage::Checkpoint { cell, reply } => self.checkpoint(cell, reply),
             HostMessage::Shutdown { grace } => {
                 self.stopping = Some(std::time::Instant::now() + grace)
@@ -225,6 +226,7 @@ impl Isolate {
                 ..
             }
         );
+        self.note_taken(&cell);
         let slot = match self.ready_slot(&cell, !is_end) {
             Ok(slot) => slot,
             Err(error) => {

@@ -33,6 +33,7 @@ enum Entry {
     WorkerScheduled,
     Construct,
     Admit,
+    MayRest,
     Dispose,
     CellFetch,
     CellRpc,
@@ -41,13 +42,14 @@ enum Entry {
 }
 
 impl Entry {
-    const ALL: [(Entry, &'static str); 11] = [
+    const ALL: [(Entry, &'static str); 12] = [
         (Entry::CompleteCall, "completeCall"),
         (Entry::WorkerFetch, "workerFetch"),
         (Entry::WorkerRpc, "workerRpc"),
         (Entry::WorkerScheduled, "workerScheduled"),
         (Entry::Construct, "construct"),
         (Entry::Admit, "admit"),
+        (Entry::MayRest, "mayRest"),
         (Entry::Dispose, "dispose"),
         (Entry::CellFetch, "cellFetch"),
         (Entry::CellRpc, "cellRpc"),
@@ -100,6 +102,7 @@ impl Isolate {
                 // The node learns from the dropped reply, or from the loss of the host.
                 HostMessage::Activate(_)
                 | HostMessage::Evict { .. }
+                | HostMessage::Rest { .. }
                 | HostMessage::Checkpoint { .. }
                 | HostMessage::Shutdown { .. } => {}
             }
@@ -462,6 +465,7 @@ impl HostState {
         let cell = self.slots.get(&slot).cloned();
         if let Some(cell) = cell.as_ref().and_then(|cell| self.cells.get_mut(cell)) {
             cell.events += 1;
+            cell.image.pulse.set_running(cell.events);
         }
         self.events.insert(
             id,

@@ -226,6 +226,7 @@ impl HostState {
         };
         if let Some(cell) = event.cell.and_then(|cell| self.cells.get_mut(&cell)) {
             cell.events = cell.events.saturating_sub(1);
+            cell.image.pulse.set_running(cell.events);
         }
     }
 

@@ -1,18 +1,19 @@
 //! A node of one isolate host, for tests of the runtime alone.
 #![allow(dead_code, reason = "each file of tests uses its part")]
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use celld_core::{CellId, Epoch, HostId, Lsn, NamespaceKey, Txid};
+use celld_core::{CellId, Epoch, HostId, Lsn, MonoMs, NamespaceKey, Txid};
 use celld_runtime::api::*;
 use celld_runtime::exchange::{
     Answer, Body, EventError, HttpRequest, HttpResponse, Redirect, Reply, reply,
 };
 use celld_runtime::host::{HostHandle, WorkerSurface, start_host};
+use celld_runtime::pulse::Pulse;
 use celld_runtime::socket::{CellSocket, CellSockets, SocketMessage};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -20,7 +21,7 @@ use tokio::sync::mpsc;
 /// Everything outside of the one host.
 pub struct SmallWorld {
     host: OnceLock<HostHandle>,
-    resident: Mutex<HashSet<CellId>>,
+    resident: Mutex<HashMap<CellId, Arc<Pulse>>>,
     lsn: AtomicU64,
     /// Commits are proven at once; set to hold proofs back.
     pub held: Mutex<Option<Vec<OnDurable>>>,
@@ -36,7 +37,10 @@ pub struct SmallWorld {
 impl World for SmallWorld {
     fn send_to_cell(&self, cell: &CellId, name: Option<&str>, event: CellEvent) {
         let Some(host) = self.host.get() else { return };
-        if self.resident.lock().insert(cell.clone()) {
+        let mut resident = self.resident.lock();
+        if !resident.contains_key(cell) {
+            let pulse = Arc::new(Pulse::new(std::time::Instant::now()));
+            resident.insert(cell.clone(), pulse.clone());
             let image = CellImage {
                 cell: cell.clone(),
                 class_name: cell
@@ -53,9 +57,11 @@ impl World for SmallWorld {
                 snapshot: None,
                 tail: Vec::new(),
                 sockets: Arc::new(CellSockets::default()),
+                pulse,
             };
             let _ = host.send(HostMessage::Activate(Box::new(image)));
         }
+        resident[cell].send(MonoMs::new(0));
         let _ = host.send(HostMessage::Cell(cell.clone(), event));
     }
     fn send_to_worker(&self, _from: &Arc<WorkerCode>, _worker: Option<&str>, event: WorkerEvent) {
@@ -204,6 +210,44 @@ pub async fn start(source: &str) -> Running {
 }
 
 impl Running {
+    /// What a cell is doing.
+    pub fn pulse(&self, cell: &CellId) -> Arc<Pulse> {
+        self.world.resident.lock()[cell].clone()
+    }
+
+    /// Where a cell's working file would be.
+    pub fn database(&self, cell: &CellId) -> std::path::PathBuf {
+        let name = format!("{}.sqlite", cell.object);
+        self.world.scratch.path().join(name)
+    }
+
+    /// How many descriptors of this process lead to a cell's working file.
+    pub fn descriptors(&self, cell: &CellId) -> usize {
+        let database = self.database(cell);
+        let all = std::fs::read_dir("/proc/self/fd").expect("Linux has /proc");
+        all.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+            .filter(|target| *target == database)
+            .count()
+    }
+
+    /// Tells a cell to rest, and waits until it has: messages are handled in order.
+    pub async fn rest(&self, cell: &CellId) {
+        let message = HostMessage::Rest { cell: cell.clone() };
+        assert!(self.host.send(message).is_ok(), "the host has ended");
+        let (told, answer) = reply();
+        let message = HostMessage::Checkpoint {
+            cell: cell.clone(),
+            reply: told,
+        };
+        assert!(self.host.send(message).is_ok(), "the host has ended");
+        let _ = answer.await;
+    }
+
+    /// The cells that are resident.
+    pub fn cells(&self) -> Vec<CellId> {
+        self.world.resident.lock().keys().cloned().collect()
+    }
+
     /// Sends a request.
     pub fn send(&self, method: &str, path: &str, body: Body) -> Answer<HttpResponse> {
         let (reply, answer) = reply();
