@@ -4,7 +4,7 @@
 import { core } from "ext:core/mod.js";
 import { op_cell_reset, op_cell_wake, op_socket_close } from "ext:core/ops";
 import { logException } from "./console.js";
-import { EventContext, currentEvent, runAs } from "./context.js";
+import { EventContext, currentEvent, runAs, runWithin } from "./context.js";
 import { describeError } from "./errors.js";
 import { domException, timers } from "./web.js";
 
@@ -178,7 +178,7 @@ export class Cell {
           }, SECTION_MAX_MS);
         }
         // The gate is shut at once; the work begins when the running code has come to its end.
-        runAs(inner, () => Promise.resolve().then(work)).then((value) => {
+        runWithin(inner, () => Promise.resolve().then(work)).then((value) => {
           if (this.isBroken) return;
           leave();
           resolve(value);

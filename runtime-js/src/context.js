@@ -138,8 +138,54 @@ export function currentEvent() {
  */
 export function runAs(event, work) {
   const before = core.getAsyncContext();
-  // The numeric slot lets the CPU watchdog name the culprit without running JavaScript.
-  core.setAsyncContext({ __proto__: null, celld: event, celldSlot: event.slot, celldEvent: event.id });
+  core.setAsyncContext({ __proto__: null, ...marksOf(event) });
+  try {
+    return work();
+  } finally {
+    core.setAsyncContext(before);
+  }
+}
+
+/**
+ * Runs `work` on behalf of `event`, which is part of the current one: values that follow the
+ * computation (`AsyncLocalStorage`) go on.
+ * @template T
+ * @param {EventContext} event
+ * @param {() => T} work
+ * @returns {T}
+ */
+export function runWithin(event, work) {
+  const before = core.getAsyncContext();
+  core.setAsyncContext({ __proto__: null, ...before, ...marksOf(event) });
+  try {
+    return work();
+  } finally {
+    core.setAsyncContext(before);
+  }
+}
+
+/**
+ * What a context holds of its event. The numbers let the CPU watchdog name the culprit without
+ * running JavaScript.
+ * @param {EventContext} event
+ */
+function marksOf(event) {
+  return { celld: event, celldSlot: event.slot, celldEvent: event.id };
+}
+
+/**
+ * Runs `work` with the values of a context that was captured earlier, on behalf of the current
+ * event.
+ * @template T
+ * @param {any} values
+ * @param {() => T} work
+ * @returns {T}
+ */
+export function withValues(values, work) {
+  const before = core.getAsyncContext();
+  const event = before?.celld;
+  const marks = event === undefined ? { celld: undefined, celldSlot: 0, celldEvent: 0 } : marksOf(event);
+  core.setAsyncContext({ __proto__: null, ...values, ...marks });
   try {
     return work();
   } finally {

@@ -50,8 +50,8 @@ export function withEnv(value, work) {
   return withEnvironment(value, work);
 }
 
-/** @param {string} name */
-function unsupported(name) {
+/** A class that is there to be imported and cannot be used. @param {string} name */
+export function unsupported(name) {
   return class {
     constructor() {
       throw new Error(`${name} is not supported by this version of celld.`);

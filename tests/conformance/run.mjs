@@ -14,7 +14,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { pool, print } from "../support/report.mjs";
 import { missedGapFaults, readGaps, withGaps } from "./gaps.mjs";
-import { runCase } from "./phases.mjs";
+import { runCase } from "./checks.mjs";
 import { readCases } from "./project.mjs";
 import { celldServer, workerdGroup, workerdServer } from "./servers.mjs";
 

@@ -24,7 +24,8 @@ async function evictAll(url) {
 export async function celldServer(celld, test, directory, after) {
   const project = join(directory, test.name);
   writeProject(test, project);
-  const server = { ...(await dev(celld, project)) };
+  const watch = !test.config.starts;
+  const server = { ...(await dev(celld, project, { watch })) };
   server.stop = () => server.handle.stop();
   server.boundary = async () => {
     if (after === "evict") return evictAll(server.url);

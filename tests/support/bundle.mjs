@@ -1,5 +1,6 @@
 // Bundles a Wrangler project for the reference runtime, as Wrangler does: with esbuild.
 import { readFileSync } from "node:fs";
+import { isBuiltin } from "node:module";
 import { basename, extname, join, relative } from "node:path";
 import { load } from "./deps.mjs";
 
@@ -13,6 +14,39 @@ export const kindOf = {
   ".json": "json",
   ".cjs": "cjs",
   ".js": "esm",
+};
+
+/**
+ * Leaves modules of Node.js to the runtime, by their names with `node:`. An ES module cannot
+ * require them: a module that imports them stands in.
+ */
+const nodeModules = {
+  name: "node-modules",
+  setup(build) {
+    const named = /^(node:)?[a-z_]+(\/[a-z]+)?$/;
+    build.onResolve({ filter: named }, ({ path, kind }) => {
+      if (!isBuiltin(path)) return undefined;
+      const name = path.startsWith("node:") ? path : `node:${path}`;
+      if (kind === "require-call") return { path: name, namespace: "required" };
+      return { path: name, external: true };
+    });
+    build.onLoad({ filter: /.*/, namespace: "required" }, ({ path }) => ({
+      contents: `import found from "${path}"; module.exports = found;`,
+    }));
+  },
+};
+
+/** workerd alone has no `cloudflare:email`; a class to be imported is enough here. */
+const email = {
+  name: "email",
+  setup(build) {
+    build.onResolve({ filter: /^cloudflare:email$/ }, ({ path }) => {
+      return { path, namespace: "email" };
+    });
+    build.onLoad({ filter: /.*/, namespace: "email" }, () => {
+      return { contents: "export class EmailMessage {}" };
+    });
+  },
 };
 
 /**
@@ -41,9 +75,9 @@ export async function bundle(root, entry, output) {
     target: "esnext",
     keepNames: true,
     conditions: ["workerd", "worker", "browser"],
-    external: ["cloudflare:*", "node:*"],
+    external: ["cloudflare:*"],
     logLevel: "silent",
-    plugins: [rules],
+    plugins: [rules, email, nodeModules],
   });
   return [
     { name: basename(output), kind: "esm", path: output },

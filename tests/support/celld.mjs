@@ -51,10 +51,14 @@ async function serve(celld, args, url, options) {
   return { handle, url };
 }
 
-/** Runs `celld dev PROJECT` and waits until it answers. */
+/**
+ * Runs `celld dev PROJECT` and waits until it answers. With `watch: false` a project that cannot be
+ * served is an error.
+ */
 export async function dev(celld, project, options = {}) {
   const port = options.port ?? (await freePort());
   const args = ["dev", project, "--port", String(port)];
+  if (options.watch === false) args.push("--no-watch");
   if (options.persistTo) args.push("--persist-to", options.persistTo);
   return serve(celld, args, `http://127.0.0.1:${port}`, options);
 }

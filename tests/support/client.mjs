@@ -60,6 +60,8 @@ export class Client {
     this.url = url;
     this.runtime = runtime;
     this.after = after;
+    /** What is to be called when the check ends. */
+    this.closers = [];
     this.sockets = [];
   }
 
@@ -111,6 +113,7 @@ export class Client {
   within = within;
 
   dispose() {
+    for (const close of this.closers.splice(0)) close();
     for (const { ws } of this.sockets) ws.terminate();
   }
 }

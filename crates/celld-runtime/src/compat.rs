@@ -49,6 +49,7 @@ const FLAGS: &[(&str, &str, &str)] = &[
         "enhanced_error_serialization",
         "legacy_error_serialization",
     ),
+    ("2026-08-04", "nodejs_compat", "no_nodejs_compat"),
 ];
 
 /// Names of the flags in force.
@@ -64,4 +65,16 @@ pub fn enabled_flags(code: &WorkerCode) -> Vec<String> {
         }
     }
     enabled
+}
+
+impl WorkerCode {
+    /// Whether the Worker's flags let it import a module of the API layer; only those of Node.js
+    /// need one.
+    pub(crate) fn offers_node_module(&self, specifier: &str) -> bool {
+        let has = |name: &str| self.compatibility_flags.iter().any(|flag| flag == name);
+        let compatible = !self.lacks_flag("2026-08-04", "nodejs_compat", "no_nodejs_compat")
+            || (has("nodejs_compat_v2") && !has("no_nodejs_compat"));
+        let storage_alone = specifier == "node:async_hooks" && has("nodejs_als");
+        !specifier.starts_with("node:") || compatible || storage_alone
+    }
 }

@@ -80,6 +80,7 @@ const API_MODULES: &[&str] = &[
     "cell",
     "console",
     "context",
+    "email",
     "public",
     "entry",
     "errors",
@@ -87,6 +88,12 @@ const API_MODULES: &[&str] = &[
     "http",
     "ids",
     "modules",
+    "node/async_hooks",
+    "node/diagnostics_channel",
+    "node/errors",
+    "node/events",
+    "node/os",
+    "node/path",
     "rpc",
     "sql",
     "state",
@@ -138,23 +145,36 @@ pub fn extensions() -> Vec<Extension> {
     ]
 }
 
-/// Modules that scripts, and the modules that the loader generates, import by name. Their
-/// exports are objects that the API layer leaves in `internals`.
+/// Modules that scripts, and the modules that the loader generates, import by name: the name, and
+/// that of the script that returns the exports, an object that the API layer leaves in `internals`.
+const PUBLIC_MODULES: &[(&str, &str)] = &[
+    ("celld:modules", "ext:celld/public/celld:modules"),
+    ("cloudflare:email", "ext:celld/public/cloudflare:email"),
+    ("cloudflare:workers", "ext:celld/public/cloudflare:workers"),
+    ("node:async_hooks", "ext:celld/public/node:async_hooks"),
+    (
+        "node:diagnostics_channel",
+        "ext:celld/public/node:diagnostics_channel",
+    ),
+    ("node:events", "ext:celld/public/node:events"),
+    ("node:os", "ext:celld/public/node:os"),
+    ("node:path", "ext:celld/public/node:path"),
+    ("node:path/posix", "ext:celld/public/node:path/posix"),
+];
+
+/// Whether scripts find a module of the API layer under this name.
+pub(crate) fn is_public_module(specifier: &str) -> bool {
+    PUBLIC_MODULES.iter().any(|(name, _)| *name == specifier)
+}
+
 fn with_public_modules(mut celld: Extension) -> Extension {
-    celld.synthetic_esm_modules = std::borrow::Cow::Borrowed(&[
-        ("cloudflare:workers", "ext:celld/public/workers.js"),
-        ("celld:modules", "ext:celld/public/modules.js"),
-    ]);
-    celld.lazy_loaded_js_files = std::borrow::Cow::Owned(vec![
-        ExtensionFileSource::new(
-            "ext:celld/public/workers.js",
-            deno_core::ascii_str!("(function () { return __bootstrap.internals.celldWorkers; })()"),
-        ),
-        ExtensionFileSource::new(
-            "ext:celld/public/modules.js",
-            deno_core::ascii_str!("(function () { return __bootstrap.internals.celldModules; })()"),
-        ),
-    ]);
+    celld.synthetic_esm_modules = std::borrow::Cow::Borrowed(PUBLIC_MODULES);
+    let script = |(name, script): &(&'static str, &'static str)| {
+        let source =
+            format!("(function () {{ return __bootstrap.internals.celldPublic[\"{name}\"]; }})()");
+        ExtensionFileSource::new_computed(script, source.into())
+    };
+    celld.lazy_loaded_js_files = PUBLIC_MODULES.iter().map(script).collect();
     celld
 }
 

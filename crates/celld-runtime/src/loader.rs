@@ -13,12 +13,10 @@ use deno_core::{
 use deno_error::JsErrorBox;
 
 use crate::api::{Module, ModuleKind, WorkerCode};
+use crate::extension::is_public_module;
 
 /// Scheme and host of the addresses that a Worker's modules have inside an isolate.
 const ROOT: &str = "worker:///";
-
-/// Modules of the API layer that scripts may import by name.
-const BUILT_IN: &[&str] = &["cloudflare:workers"];
 
 /// Module through which the other kinds of modules get their contents. Its name is not a valid
 /// import for scripts: `resolve` lets only generated modules have it.
@@ -60,14 +58,18 @@ impl WorkerLoader {
 }
 
 fn unknown_module(specifier: &str, referrer: &str) -> JsErrorBox {
-    let referrer = referrer.strip_prefix(ROOT).unwrap_or(referrer);
     let hint = if specifier.starts_with("cloudflare:") || specifier.starts_with("node:") {
         "it is not supported by this version of celld"
     } else {
         "the bundle does not contain it"
     };
+    no_module(specifier, referrer, hint)
+}
+
+fn no_module(specifier: &str, referrer: &str, why: &str) -> JsErrorBox {
+    let referrer = referrer.strip_prefix(ROOT).unwrap_or(referrer);
     JsErrorBox::type_error(format!(
-        "No such module \"{specifier}\", imported from \"{referrer}\": {hint}."
+        "No such module \"{specifier}\", imported from \"{referrer}\": {why}."
     ))
 }
 
@@ -78,7 +80,14 @@ impl ModuleLoader for WorkerLoader {
         referrer: &str,
         _kind: ResolutionKind,
     ) -> Result<ModuleSpecifier, JsErrorBox> {
-        if BUILT_IN.contains(&specifier) || (specifier == CONTENTS && referrer.starts_with(ROOT)) {
+        if is_public_module(specifier) && (specifier != CONTENTS || referrer.starts_with(ROOT)) {
+            if !self.code.offers_node_module(specifier) {
+                return Err(no_module(
+                    specifier,
+                    referrer,
+                    "it needs the compatibility flag \"nodejs_compat\", which is on by default from the compatibility date 2026-08-04",
+                ));
+            }
             return ModuleSpecifier::parse(specifier).map_err(JsErrorBox::from_err);
         }
         let relative = specifier.starts_with("./")
