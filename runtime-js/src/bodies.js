@@ -11,7 +11,7 @@ import {
   op_body_write,
 } from "ext:core/ops";
 import { body as bodyApi, streams } from "./web.js";
-import { throughGate } from "./context.js";
+import { ownedBy, throughGate } from "./context.js";
 import { unwrap } from "./errors.js";
 
 const { InnerBody } = bodyApi;
@@ -27,9 +27,11 @@ const native = new WeakMap();
  * @param {number} rid
  */
 function hostStream(rid) {
+  const check = ownedBy("ReadableStreamSource");
   const stream = new ReadableStream({
     type: "bytes",
     async pull(controller) {
+      check();
       const chunk = /** @type {Uint8Array | null} */ (
         unwrap(/** @type {any} */ (await throughGate(op_body_read(rid))))
       );

@@ -10,8 +10,8 @@ import {
   op_call_worker_rpc,
 } from "ext:core/ops";
 import { pumpBody } from "./bodies.js";
-import { currentEvent, forbidAtGlobalScope } from "./context.js";
-import { rebuildError } from "./errors.js";
+import { currentEvent, forbidAtGlobalScope, ownedBy } from "./context.js";
+import { rebuildError, sameAgain } from "./errors.js";
 import { Request, markRedirected, requestToHost, responseFromHost } from "./http.js";
 import { abort, url as urlApi } from "./web.js";
 
@@ -204,31 +204,38 @@ export async function fetch(input, init) {
  * @returns {Target}
  */
 export function cellTarget(namespace, hex, name) {
+  const check = ownedBy("OutgoingFactory");
   // A stub whose object was reset, or whose connection was lost, stays broken.
   /** @type {{ error: unknown } | null} */
   let broken = null;
-  /** @param {any} error */
-  const failed = (error) => {
-    if (typeof error === "object" && error !== null) {
-      error.durableObjectId = hex;
-      if (error.durableObjectReset === true || error.message === "Network connection lost.")
-        broken = { error };
-    }
+  /** @param {any} error @param {boolean} isCall */
+  const failed = (error, isCall) => {
+    if (typeof error !== "object" || error === null) throw error;
+    const isReset = error.durableObjectReset === true && error.remote !== true;
+    if (isReset || error.message === "Network connection lost.") broken = { error: sameAgain(error) };
+    if (isReset && !isCall) error.remote = true;
+    if (isCall && error.remote === true) error.durableObjectId = hex;
     throw error;
   };
   return {
     fetch: async (input, init) => {
-      if (broken !== null) throw broken.error;
+      check();
+      if (broken !== null) throw sameAgain(broken.error);
       return fetchThrough(input, init, (wire, slot) =>
         op_call_cell_fetch(slot, namespace, hex, name ?? null, wire),
-      ).catch(failed);
+      ).catch((error) => failed(error, false));
     },
     call: (path, args) => {
-      if (broken !== null) return Promise.reject(broken.error);
+      try {
+        check();
+      } catch (error) {
+        return Promise.reject(error);
+      }
+      if (broken !== null) return Promise.reject(sameAgain(broken.error));
       return answerOf(
         op_call_cell_rpc(currentEvent()?.slot ?? 0, namespace, hex, name ?? null, path, args),
         (bytes) => bytes,
-      ).catch(failed);
+      ).catch((error) => failed(error, true));
     },
   };
 }

@@ -193,6 +193,25 @@ export function withValues(values, work) {
   }
 }
 
+/**
+ * A check that what was made in this event is used in no other. All events of one cell may share
+ * what they make.
+ * @param {string} kind what it is, for the error
+ * @returns {() => void}
+ */
+export function ownedBy(kind) {
+  const maker = currentEvent();
+  const owner = maker?.cell ?? maker;
+  return () => {
+    const event = currentEvent();
+    const user = event?.cell ?? event;
+    if (owner === null || user === null || owner === user) return;
+    throw new Error(
+      `Cannot perform I/O on behalf of a different request. I/O objects (such as streams, request/response bodies, and others) created in the context of one request handler cannot be accessed from a different request's handler. This is a limitation of Cloudflare Workers which allows us to improve overall performance. (I/O type: ${kind})`,
+    );
+  };
+}
+
 const realNow = Date.now;
 
 /**

@@ -24,7 +24,7 @@ import {
   setRejectionReporter,
   setWaitUntilMax,
 } from "./context.js";
-import { describeError } from "./errors.js";
+import { describeError, illegalInvocation } from "./errors.js";
 import { installCompatibility, installGlobals } from "./globals.js";
 import { requestFromHost, responseToHost } from "./http.js";
 import { makeId } from "./ids.js";
@@ -108,24 +108,19 @@ class ExecutionContext {
 
   /** @param {EventContext} event @param {any} props */
   constructor(event, props) {
+    if (!(event instanceof EventContext)) throw new TypeError("Illegal constructor");
     this.#event = event;
     this.props = props;
   }
 
   /** @param {unknown} promise */
   waitUntil(promise) {
-    if (!ExecutionContext.#owns(this))
-      throw new TypeError(
-        "Illegal invocation: function called with incorrect `this` reference. See https://developers.cloudflare.com/workers/observability/errors/#illegal-invocation-errors for details.",
-      );
+    if (!ExecutionContext.#owns(this)) throw illegalInvocation();
     this.#event.waitUntil(promise);
   }
 
   passThroughOnException() {
-    if (!ExecutionContext.#owns(this))
-      throw new TypeError(
-        "Illegal invocation: function called with incorrect `this` reference. See https://developers.cloudflare.com/workers/observability/errors/#illegal-invocation-errors for details.",
-      );
+    if (!ExecutionContext.#owns(this)) throw illegalInvocation();
     // There is no origin behind a self-hosted Worker: an exception is answered as one.
   }
 
@@ -136,6 +131,10 @@ class ExecutionContext {
 
   get exports() {
     return loopback;
+  }
+
+  get [Symbol.toStringTag]() {
+    return "ExecutionContext";
   }
 
   /** @param {any} [reason] */
@@ -259,6 +258,8 @@ function requireHandler(handler, name) {
  * @param {any} response
  */
 function respond(event, response) {
+  // A handler that went on after it had ended its object has nobody to answer: see `fail`.
+  if (event.cell?.isBroken) return;
   const wire = responseToHost(response);
   const { body } = wire;
   event.answered = true;
@@ -555,6 +556,7 @@ function cellOf(slot) {
 /** @param {EventContext} event @param {Uint8Array | null} bytes */
 function finishValue(event, bytes) {
   event.answered = true;
+  if (event.cell?.isBroken) return;
   op_event_return(event.id, bytes);
   event.maybeFinish();
 }

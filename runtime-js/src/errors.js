@@ -2,13 +2,17 @@
 // @ts-check
 
 import { core } from "ext:core/mod.js";
+import { domException } from "./web.js";
+
+const { DOMException } = domException;
 
 /**
  * @typedef {object} WireError
  * @property {string} name
  * @property {string} message
  * @property {string} [stack]
- * @property {Uint8Array} [value]
+ * @property {Uint8Array} [value] `{ own }`: own properties of an error; `{ thrown }`: an object that
+ *   is no error
  * @property {boolean} [retryable]
  * @property {boolean} [overloaded]
  * @property {boolean} [reset]
@@ -50,7 +54,19 @@ export function describeError(thrown, withValue) {
     if (withValue) wire.value = serializeOwn(error);
     return wire;
   }
-  return { name: "Error", message: safeString(() => String(thrown)) ?? "unprintable value" };
+  /** @type {WireError} */
+  const wire = { name: "Error", message: safeString(() => String(thrown)) ?? "unprintable value" };
+  if (withValue && typeof thrown === "object" && thrown !== null) wire.value = serializeQuietly({ thrown });
+  return wire;
+}
+
+/** @param {unknown} value */
+function serializeQuietly(value) {
+  try {
+    return core.serialize(value, { forStorage: true });
+  } catch {
+    return undefined;
+  }
 }
 
 /** @param {() => unknown} read */
@@ -62,6 +78,24 @@ function safeString(read) {
     return undefined;
   }
 }
+
+/** Names of errors that are DOMExceptions. */
+const DOM_NAMES = new Set([
+  "AbortError",
+  "DataCloneError",
+  "DataError",
+  "InvalidAccessError",
+  "InvalidCharacterError",
+  "InvalidStateError",
+  "NetworkError",
+  "NotAllowedError",
+  "NotFoundError",
+  "NotSupportedError",
+  "OperationError",
+  "QuotaExceededError",
+  "TimeoutError",
+  "TypeMismatchError",
+]);
 
 const STANDARD_KEYS = new Set([
   "name",
@@ -85,16 +119,12 @@ function serializeOwn(error) {
     own[key] = error[key];
     found = true;
   }
-  if ("cause" in error && error.cause !== undefined) {
-    own.cause = error.cause;
+  for (const key of ["cause", "errors"]) {
+    if (!(key in error) || error[key] === undefined) continue;
+    own[key] = error[key];
     found = true;
   }
-  if (!found) return undefined;
-  try {
-    return core.serialize({ own }, { forStorage: true });
-  } catch {
-    return undefined;
-  }
+  return found ? serializeQuietly({ own }) : undefined;
 }
 
 /**
@@ -104,15 +134,53 @@ function serializeOwn(error) {
  */
 export function rebuildError(wire) {
   const value = wire.value === undefined ? undefined : core.deserialize(wire.value, { forStorage: true });
-  const Constructor = BUILT_IN[wire.name] ?? Error;
-  const error = /** @type {any} */ (new Constructor(wire.message));
-  if (wire.name !== error.name && wire.name !== "") error.name = wire.name;
-  if (value !== null && typeof value === "object" && "own" in value) Object.assign(error, value.own);
+  const error = made(wire, value);
   if (wire.remote && !wire.reset) error.remote = true;
   if (wire.retryable) error.retryable = true;
   if (wire.overloaded) error.overloaded = true;
   if (wire.reset) error.durableObjectReset = true;
   return error;
+}
+
+/**
+ * @param {WireError} wire
+ * @param {any} value
+ * @returns {any}
+ */
+function made(wire, value) {
+  if (value?.thrown !== undefined) return value.thrown;
+  const Constructor = BUILT_IN[wire.name];
+  const error =
+    wire.name === "AggregateError"
+      ? new AggregateError([], wire.message)
+      : Constructor === undefined && DOM_NAMES.has(wire.name)
+        ? new DOMException(wire.message, wire.name)
+        : new (Constructor ?? Error)(wire.message);
+  if (wire.name !== error.name && wire.name !== "") error.name = wire.name;
+  for (const [key, own] of Object.entries(value?.own ?? {})) {
+    const enumerable = key !== "cause" && key !== "errors";
+    Object.defineProperty(error, key, { value: own, enumerable, writable: true, configurable: true });
+  }
+  return error;
+}
+
+/**
+ * Another error of the same kind: each caller of a broken stub gets one of its own.
+ * @param {any} error
+ */
+export function sameAgain(error) {
+  const again = made({ name: String(error.name), message: String(error.message) }, null);
+  for (const key of ["remote", "retryable", "overloaded", "durableObjectReset"]) {
+    if (error[key] !== undefined) again[key] = error[key];
+  }
+  return again;
+}
+
+/** What a method says that was taken off its object. */
+export function illegalInvocation() {
+  return new TypeError(
+    "Illegal invocation: function called with incorrect `this` reference. See https://developers.cloudflare.com/workers/observability/errors/#illegal-invocation-errors for details.",
+  );
 }
 
 /**

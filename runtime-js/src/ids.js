@@ -28,7 +28,15 @@ export class DurableObjectId {
 
   /** @param {any} other */
   equals(other) {
+    if (!(other instanceof DurableObjectId))
+      throw new TypeError(
+        "Failed to execute 'equals' on 'DurableObjectId': parameter 1 is not of type 'DurableObjectId'.",
+      );
     return this.#hex === other.toString();
+  }
+
+  get [Symbol.toStringTag]() {
+    return "DurableObjectId";
   }
 
   toString() {

@@ -234,37 +234,35 @@ export class DurableObject extends Fetcher {
   /** @param {Target} target @param {DurableObjectId} id */
   constructor(target, id) {
     super(target);
-    Object.defineProperty(this, "id", { value: id, enumerable: true });
+    if (!(id instanceof DurableObjectId)) throw new TypeError("Illegal constructor");
     Object.defineProperty(this, "name", { value: id.name, enumerable: true });
+    Object.defineProperty(this, "id", { value: id, enumerable: true });
   }
 }
 
 /** @param {number} namespace @param {DurableObjectId} id */
 function cellStub(namespace, id) {
-  const target = cellTarget(namespace, id.toString(), id.name);
+  // A long name stays with the id that was made from it: the object does not learn it.
+  const { name } = id;
+  const known = name !== undefined && core.byteLength(name) <= NAME_MAX_BYTES ? name : undefined;
+  const target = cellTarget(namespace, id.toString(), known);
   return remote(new DurableObject(target, id), target);
 }
 
-const LOCATION_HINTS = new Set([
-  "wnam",
-  "enam",
-  "sam",
-  "weur",
-  "eeur",
-  "apac",
-  "apac-ne",
-  "apac-se",
-  "oc",
-  "afr",
-  "me",
-]);
+/** Longest name that an object learns, in bytes. */
+const NAME_MAX_BYTES = 1024;
 
 export class DurableObjectNamespace {
   #index;
 
   /** @param {number} index the host's number of the namespace */
   constructor(index) {
+    if (typeof index !== "number") throw new TypeError("Illegal constructor");
     this.#index = index;
+  }
+
+  get [Symbol.toStringTag]() {
+    return "DurableObjectNamespace";
   }
 
   /** @param {{ jurisdiction?: string }} [options] */
@@ -281,7 +279,7 @@ export class DurableObjectNamespace {
         "Failed to execute 'idFromName' on 'DurableObjectNamespace': parameter 1 is not of type 'string'.",
       );
     name = String(name);
-    return makeId(op_id_from_name(this.#index, name), core.byteLength(name) <= 1024 ? name : undefined);
+    return makeId(op_id_from_name(this.#index, name), name);
   }
 
   /** @param {string} id */
@@ -298,13 +296,19 @@ export class DurableObjectNamespace {
       );
     }
     op_id_check(this.#index, id.toString());
-    const hint = options?.locationHint;
-    if (hint !== undefined && !LOCATION_HINTS.has(hint)) throw new TypeError(`Invalid locationHint: ${hint}`);
+    // Hints about the place are taken, and have no effect on a fleet in one place.
+    const mode = options?.routingMode;
+    if (mode !== undefined && mode !== null && mode !== "primary-only")
+      throw new RangeError(`unknown routingMode: ${mode}`);
     return cellStub(this.#index, id);
   }
 
   /** @param {string} name @param {any} [options] */
   getByName(name, options) {
+    if (arguments.length === 0)
+      throw new TypeError(
+        "Failed to execute 'getByName' on 'DurableObjectNamespace': parameter 1 is not of type 'string'.",
+      );
     return this.get(this.idFromName(name), options);
   }
 

@@ -11,6 +11,7 @@ import {
 } from "ext:core/ops";
 import { currentEvent } from "./context.js";
 import { logException } from "./console.js";
+import { illegalInvocation } from "./errors.js";
 import { DurableObjectStorage } from "./storage.js";
 import { WebSocket, acceptHibernatable, resumeSocket, socketRid, socketTags } from "./websocket.js";
 
@@ -174,6 +175,32 @@ export class DurableObjectState {
   getHibernatableWebSocketEventTimeout() {
     const ms = op_event_timeout_get(this.#cell.slot);
     return ms === 0 ? null : ms;
+  }
+
+  get [Symbol.toStringTag]() {
+    return "DurableObjectState";
+  }
+
+  /** @param {any} value */
+  static #owns(value) {
+    return typeof value === "object" && value !== null && #cell in value;
+  }
+
+  static {
+    // A method that is taken off `ctx` says so, in words that people can look up.
+    for (const [name, { value: method }] of Object.entries(
+      Object.getOwnPropertyDescriptors(this.prototype),
+    )) {
+      if (typeof method !== "function" || name === "constructor") continue;
+      const checked = {
+        /** @param {any[]} args */
+        [name](...args) {
+          if (!DurableObjectState.#owns(this)) throw illegalInvocation();
+          return Reflect.apply(method, this, args);
+        },
+      };
+      Object.defineProperty(this.prototype, name, { value: checked[name] });
+    }
   }
 
   get facets() {

@@ -64,6 +64,17 @@ impl Pulse {
         self.used_ms.store(now, Ordering::Relaxed);
     }
 
+    /// Events that were sent so far; the count comes round.
+    pub(crate) fn sent_count(&self) -> u32 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// True when the event that was taken last was sent before the count was `sent`.
+    pub(crate) fn was_sent_before(&self, sent: u32) -> bool {
+        let taken = self.taken.load(Ordering::Relaxed);
+        sent.wrapping_sub(taken) as i32 >= 0
+    }
+
     /// True when events are on their way.
     pub(crate) fn is_expecting(&self) -> bool {
         self.sent.load(Ordering::Relaxed) != self.taken.load(Ordering::Relaxed)

@@ -32,6 +32,7 @@ impl Isolate {
             alarm_running: None,
             alarm_changed: false,
             event_timeout_ms: 0,
+            not_constructed: None,
             eviction: None,
             image,
         };
@@ -58,6 +59,9 @@ impl Isolate {
             if slot != 0 {
                 return Ok(slot);
             }
+            if let Some(error) = state.cells.get_mut(id).and_then(Cell::same_failure) {
+                return Err(error);
+            }
             let fresh = state.fresh_id();
             let Some(cell) = state.cells.get_mut(id) else {
                 return Err(not_here());
@@ -73,12 +77,16 @@ impl Isolate {
         };
         let thrown = self.construct(id, slot, &class_name, name.as_deref());
         let failure = thrown.clone().or_else(|| self.reset_of(slot));
-        if let Some(error) = &thrown {
+        if let Some(error) = &failure {
             let mut state = self.state.borrow_mut();
-            state
-                .borrow_mut::<HostState>()
-                .resets
-                .push((slot, error.clone()));
+            let state = state.borrow_mut::<HostState>();
+            if thrown.is_some() {
+                state.resets.push((slot, error.clone()));
+            }
+            if let Some(cell) = state.cells.get_mut(id) {
+                let sent = cell.image.pulse.sent_count();
+                cell.not_constructed = Some((sent, error.clone()));
+            }
         }
         self.end_turn(None);
         let mut state = self.state.borrow_mut();
@@ -436,6 +444,19 @@ impl Isolate {
         }
         self.wake_up = Some(sleep);
         false
+    }
+}
+
+impl Cell {
+    /// The error of the constructor that failed, for events that waited for it; later ones try
+    /// again.
+    fn same_failure(&mut self) -> Option<EventError> {
+        let (sent, error) = self.not_constructed.as_ref()?;
+        if self.image.pulse.was_sent_before(*sent) {
+            return Some(error.clone());
+        }
+        self.not_constructed = None;
+        None
     }
 }
 
