@@ -1,13 +1,14 @@
 // Holds workerd and celld to the same assertions:
 //   node tests/conformance/run.mjs [--runtime workerd|celld|both] [--celld PATH] [--after evict|kill]
-//                                  [--json] [--results FILE] [FILTER]
+//                                  [--json] [--results FILE] [--page write|check] [FILTER]
 //   node tests/conformance/run.mjs --self-test [--runtime …] [--after …]
 //
 // With --after, what the cases do crosses a boundary: `evict` lets every object go before the last
 // phase of each check, `kill` kills the process with signal 9 and starts it again on its data.
+// --page writes the pages of docs/ that come from the results, or holds them to the results.
 // Without FILTER the planted faults run too: the runner shows that it can fail. What celld is known
 // to lack stands in gaps.json.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -15,6 +16,7 @@ import { parseArgs } from "node:util";
 import { pool, print } from "../support/report.mjs";
 import { missedGapFaults, readGaps, withGaps } from "./gaps.mjs";
 import { runCase } from "./checks.mjs";
+import { missedPageFaults, updatePages } from "./page.mjs";
 import { readCases } from "./project.mjs";
 import { celldServer, workerdGroup, workerdServer } from "./servers.mjs";
 
@@ -27,6 +29,7 @@ const { values: options, positionals } = parseArgs({
     celld: { type: "string", default: process.env.CELLD ?? "" },
     after: { type: "string", default: "" },
     results: { type: "string", default: "" },
+    page: { type: "string", default: "" },
     json: { type: "boolean", default: false },
     jobs: { type: "string", default: "2" },
     "self-test": { type: "boolean", default: false },
@@ -42,6 +45,12 @@ function checkOptions() {
   }
   if (!["", "evict", "kill"].includes(after)) {
     throw new Error("--after is evict or kill");
+  }
+  if (!["", "write", "check"].includes(options.page)) {
+    throw new Error("--page is write or check");
+  }
+  if (options.page && (after || positionals.length > 0)) {
+    throw new Error("--page wants the results of every case, without --after");
   }
   if (runsOn("celld") && !options.celld) {
     throw new Error("say where celld is: --celld PATH");
@@ -149,10 +158,12 @@ async function plantsFound() {
   for (const { name } of missed) console.log(`not caught: ${name}`);
   const gaps = missedGapFaults();
   for (const name of gaps) console.log(`not caught in gaps.json: ${name}`);
+  const pages = missedPageFaults();
+  for (const name of pages) console.log(`not shown by the pages: ${name}`);
   console.error(
     `${planted.length} planted faults, ${missed.length} not caught`,
   );
-  return missed.length + gaps.length === 0;
+  return missed.length + gaps.length + pages.length === 0;
 }
 
 /** Runs the cases, and sets apart what celld is known to lack. */
@@ -167,7 +178,25 @@ async function casesPass(filter) {
   if (options.results) {
     writeFileSync(options.results, JSON.stringify(results, null, 1));
   }
-  return print({ cases, results }, options.json);
+  const passed = print({ cases, results }, options.json);
+  return options.page ? pagesFit(cases, results) && passed : passed;
+}
+
+/** Writes the pages, or holds them to the results. Which checks fail is for gaps.json to say. */
+function pagesFit(cases, results) {
+  if (results.some(({ verdict }) => verdict === "error")) {
+    console.log("the pages need cases that all start: their checks are listed");
+    return false;
+  }
+  const read = (name) => JSON.parse(readFileSync(at(name), "utf8"));
+  const [gaps, features] = [read("gaps.json"), read("features.json")];
+  const stale = updatePages(options.page, { cases, results, gaps, features });
+  for (const name of stale) {
+    console.log(
+      `${name} is out of date: node tests/conformance/run.mjs --runtime workerd --page write`,
+    );
+  }
+  return stale.length === 0;
 }
 
 checkOptions();

@@ -185,11 +185,15 @@ pub fn format_all() -> Result<()> {
     shell::run(&mut prettier("--write")?)
 }
 
-/// Further runs of a suite, beside the one without arguments: its folder and the arguments.
-const MODES: &[(&str, &[&str])] = &[
-    ("conformance", &["--runtime", "celld", "--after", "evict"]),
-    ("conformance", &["--runtime", "celld", "--after", "kill"]),
-];
+/// The runs of a suite that has several, by their arguments.
+const MODES: &[(&str, &[&[&str]])] = &[(
+    "conformance",
+    &[
+        &["--page", "check"],
+        &["--runtime", "celld", "--after", "evict"],
+        &["--runtime", "celld", "--after", "kill"],
+    ],
+)];
 
 /// Runs `tests/<suite>/run.mjs` for every suite, in each of its modes.
 fn integration() -> Result<()> {
@@ -209,8 +213,9 @@ fn integration() -> Result<()> {
             .and_then(|folder| folder.file_name())
             .unwrap_or_default()
             .to_string_lossy();
-        let modes = MODES.iter().filter(|(name, _)| **name == *folder);
-        for arguments in std::iter::once(&[][..]).chain(modes.map(|(_, more)| *more)) {
+        let modes = MODES.iter().find(|(name, _)| **name == *folder);
+        let runs = modes.map_or(&[&[][..]][..], |(_, runs)| runs);
+        for &arguments in runs {
             let name = format!("{folder} {}", arguments.join(" "));
             eprintln!("\n─ {} ─", name.trim_end());
             let mut command = shell::command(&node);

@@ -1,3 +1,4 @@
+// config: {"checkMs": 60000}
 import { equal, rejects, suite } from "../support/check.js";
 
 const utf8 = new TextEncoder();
