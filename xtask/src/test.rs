@@ -185,6 +185,9 @@ pub fn format_all() -> Result<()> {
     shell::run(&mut prettier("--write")?)
 }
 
+/// One run, without arguments.
+const PLAIN: &[&[&str]] = &[&[]];
+
 /// The runs of a suite that has several, by their arguments.
 const MODES: &[(&str, &[&[&str]])] = &[(
     "conformance",
@@ -214,7 +217,7 @@ fn integration() -> Result<()> {
             .unwrap_or_default()
             .to_string_lossy();
         let modes = MODES.iter().find(|(name, _)| **name == *folder);
-        let runs = modes.map_or(&[&[][..]][..], |(_, runs)| runs);
+        let runs = modes.map_or(PLAIN, |(_, runs)| runs);
         for &arguments in runs {
             let name = format!("{folder} {}", arguments.join(" "));
             eprintln!("\n─ {} ─", name.trim_end());
