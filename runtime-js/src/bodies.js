@@ -121,6 +121,42 @@ export function bodyToHost(inner) {
   return { whole: null, rid: op_body_open(length), length, stream: held };
 }
 
+/**
+ * Takes the body out of a message that is sent by RPC.
+ * @param {any} inner InnerBody or null
+ * @returns {{ whole: string | Uint8Array | null, stream: any, length: number } | null}
+ */
+export function bodyToValue(inner) {
+  if (inner === null) return null;
+  const held = inner.streamOrStatic;
+  if (held instanceof ReadableStream) {
+    const whole = wholes.get(held);
+    if (whole === undefined && !held.locked && !isReadableStreamDisturbed(held)) {
+      const length = typeof inner.length === "number" ? inner.length : (fixedLength.get(held) ?? -1);
+      return { whole: null, stream: held, length };
+    }
+  }
+  const isUsed =
+    held instanceof ReadableStream ? held.locked || isReadableStreamDisturbed(held) : held.consumed;
+  if (isUsed) throw new TypeError("The ReadableStream has been locked to a reader.");
+  const { whole } = bodyToHost(inner);
+  return { whole, stream: null, length: -1 };
+}
+
+/**
+ * The body of a message that came by RPC.
+ * @param {string | Uint8Array | null} whole @param {any} stream @param {number} length
+ */
+export function bodyFromValue(whole, stream, length) {
+  if (stream !== null) {
+    if (!(stream instanceof ReadableStream)) throw new TypeError("malformed RPC value");
+    const body = new InnerBody(stream);
+    if (length >= 0) body.length = length;
+    return body;
+  }
+  return whole === null ? null : bodyFromHost(typeof whole === "string" ? core.encode(whole) : whole, 0, -1);
+}
+
 /** Whole bodies that were turned into streams, by stream. */
 const wholes = new WeakMap();
 

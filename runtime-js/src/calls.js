@@ -4,15 +4,17 @@
 import {
   op_call_cancel,
   op_call_cell_fetch,
-  op_call_cell_rpc,
   op_call_fetch,
   op_call_worker_fetch,
-  op_call_worker_rpc,
+  op_rpc_open_cell,
+  op_rpc_open_worker,
 } from "ext:core/ops";
 import { pumpBody } from "./bodies.js";
 import { currentEvent, forbidAtGlobalScope, ownedBy } from "./context.js";
 import { rebuildError, sameAgain } from "./errors.js";
 import { Request, markRedirected, requestToHost, responseFromHost } from "./http.js";
+import { Session } from "./rpc_session.js";
+import { Question } from "./rpc_stubs.js";
 import { abort, url as urlApi } from "./web.js";
 
 const { URL } = urlApi;
@@ -194,49 +196,59 @@ export async function fetch(input, init) {
 /**
  * @typedef {object} Target where a stub's calls go
  * @property {(input: any, init: any) => Promise<any>} fetch
- * @property {(path: string[], args: Uint8Array | null) => Promise<Uint8Array>} call
+ * @property {(path: string[], args: any[] | null) => import("./rpc_stubs.js").Question} call
+ * @property {any[]} cap what stands for it in messages
  */
 
 /**
  * @param {number} namespace
  * @param {string} hex
  * @param {string | undefined} name
+ * @param {boolean} namesObject errors say which object they come from
  * @returns {Target}
  */
-export function cellTarget(namespace, hex, name) {
+export function cellTarget(namespace, hex, name, namesObject = true) {
   const check = ownedBy("OutgoingFactory");
   // A stub whose object was reset, or whose connection was lost, stays broken.
   /** @type {{ error: unknown } | null} */
   let broken = null;
   /** @param {any} error @param {boolean} isCall */
   const failed = (error, isCall) => {
-    if (typeof error !== "object" || error === null) throw error;
+    if (typeof error !== "object" || error === null) return;
     const isReset = error.durableObjectReset === true && error.remote !== true;
     if (isReset || error.message === "Network connection lost.") broken = { error: sameAgain(error) };
     if (isReset && !isCall) error.remote = true;
-    if (isCall && error.remote === true) error.durableObjectId = hex;
-    throw error;
+    if (isCall && namesObject && error.remote === true) error.durableObjectId = hex;
   };
   return {
     fetch: async (input, init) => {
       check();
       if (broken !== null) throw sameAgain(broken.error);
-      return fetchThrough(input, init, (wire, slot) =>
-        op_call_cell_fetch(slot, namespace, hex, name ?? null, wire),
-      ).catch((error) => failed(error, false));
+      try {
+        return await fetchThrough(input, init, (wire, slot) =>
+          op_call_cell_fetch(slot, namespace, hex, name ?? null, wire),
+        );
+      } catch (error) {
+        failed(error, false);
+        throw error;
+      }
     },
     call: (path, args) => {
       try {
         check();
       } catch (error) {
-        return Promise.reject(error);
+        return Question.failed(error);
       }
-      if (broken !== null) return Promise.reject(sameAgain(broken.error));
-      return answerOf(
-        op_call_cell_rpc(currentEvent()?.slot ?? 0, namespace, hex, name ?? null, path, args),
-        (bytes) => bytes,
-      ).catch((error) => failed(error, true));
+      if (broken !== null) return Question.failed(sameAgain(broken.error));
+      return Session.open(
+        path,
+        args,
+        (slot, event, bytes, caps) =>
+          op_rpc_open_cell(slot, event, namespace, hex, name ?? null, path, bytes, caps),
+        (error) => failed(error, true),
+      );
     },
+    cap: [2, namespace, hex, name ?? null],
   };
 }
 
@@ -251,9 +263,9 @@ export function workerTarget(worker, entrypoint, props) {
     fetch: async (input, init) =>
       fetchThrough(input, init, (wire, slot) => op_call_worker_fetch(slot, worker, entrypoint, props, wire)),
     call: (path, args) =>
-      answerOf(
-        op_call_worker_rpc(currentEvent()?.slot ?? 0, worker, entrypoint, props, path, args),
-        (bytes) => bytes,
+      Session.open(path, args, (slot, event, bytes, caps) =>
+        op_rpc_open_worker(slot, event, worker, entrypoint, props, path, bytes, caps),
       ),
+    cap: [3, worker, entrypoint, props],
   };
 }

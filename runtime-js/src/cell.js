@@ -61,6 +61,8 @@ export class Cell {
     this.accepted = new Set();
     /** Answers from outside that its work waits for: they keep the object in memory. */
     this.holds = 0;
+    /** RPC sessions, which end with the object. */
+    this.sessions = /** @type {Set<import("./rpc_session.js").Session> | null} */ (null);
     /** Timers, so that they end with the object. */
     this.timers = /** @type {Map<number, () => void>} */ (new Map());
   }
@@ -202,6 +204,15 @@ export class Cell {
     op_cell_reset(this.slot, describeError(error, true));
   }
 
+  /** Something is under way that needs the object. */
+  retain() {
+    this.holds++;
+  }
+
+  release() {
+    this.holds--;
+  }
+
   /** True when an object without events may be dropped: nothing of it is under way. */
   mayRest() {
     return (
@@ -220,6 +231,8 @@ export class Cell {
     this.timers.clear();
     for (const rid of this.accepted) op_socket_close(rid, 1006, "", 0);
     this.accepted.clear();
+    // The host ends them on its side, with the reason.
+    for (const session of [...(this.sessions ?? [])]) session.end(null);
     this.waiting.length = 0;
     this.sections.length = 0;
     liveCells.delete(this.slot);

@@ -39,6 +39,8 @@ export class EventContext {
     this.#deadline = 0;
     /** Set while the event runs inside a critical section: that section. */
     this.section = /** @type {import("./cell.js").Section | null} */ (null);
+    /** RPC sessions of a stateless event, which end with it. */
+    this.sessions = /** @type {Set<import("./rpc_session.js").Session> | null} */ (null);
   }
 
   /** Slot of the cell; 0 in a stateless Worker. */
@@ -67,12 +69,19 @@ export class EventContext {
    * @param {Promise<unknown>} promise
    */
   hold(promise) {
-    this.#holds++;
-    const release = () => {
-      this.#holds--;
-      this.maybeFinish();
-    };
+    this.retain();
+    const release = () => this.release();
     promise.then(release, release);
+  }
+
+  /** Keeps the event alive without a limit in time, until `release`. */
+  retain() {
+    this.#holds++;
+  }
+
+  release() {
+    this.#holds--;
+    this.maybeFinish();
   }
 
   #settled() {
@@ -91,6 +100,7 @@ export class EventContext {
   #finish() {
     this.finished = true;
     if (this.#deadline !== 0) clearTimeout(this.#deadline);
+    for (const session of [...(this.sessions ?? [])]) session.close();
     op_event_finish(this.id);
   }
 
@@ -197,10 +207,10 @@ export function withValues(values, work) {
  * A check that what was made in this event is used in no other. All events of one cell may share
  * what they make.
  * @param {string} kind what it is, for the error
+ * @param {EventContext | null} maker
  * @returns {() => void}
  */
-export function ownedBy(kind) {
-  const maker = currentEvent();
+export function ownedBy(kind, maker = currentEvent()) {
   const owner = maker?.cell ?? maker;
   return () => {
     const event = currentEvent();

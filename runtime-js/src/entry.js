@@ -24,11 +24,13 @@ import {
   setRejectionReporter,
   setWaitUntilMax,
 } from "./context.js";
-import { describeError, illegalInvocation } from "./errors.js";
+import { describeError, illegalInvocation, setErrorSerialization } from "./errors.js";
 import { installCompatibility, installGlobals } from "./globals.js";
 import { requestFromHost, responseToHost } from "./http.js";
 import { makeId } from "./ids.js";
-import { DurableObjectNamespace, makeFetcher, receive } from "./rpc.js";
+import { DurableObjectNamespace, makeFetcher, markUnsendable } from "./rpc.js";
+import { Session, sessionEnded, sessionFrame, setParamsMove } from "./rpc_session.js";
+import { invoke } from "./rpc_stubs.js";
 import { DurableObjectState, cellSocket, setExports } from "./state.js";
 import { markClosedByPeer, setDefaultBinaryType, setSocketConnector, socketToHost } from "./websocket.js";
 import { event as eventApi, timers } from "./web.js";
@@ -153,6 +155,8 @@ function configure(bindings, durable, flags, waitUntilMaxMs) {
   setWaitUntilMax(waitUntilMaxMs);
   setDefaultBinaryType(flags.includes("websocket_standard_binary_type") ? "blob" : "arraybuffer");
   installCompatibility(flags);
+  setErrorSerialization(flags.includes("enhanced_error_serialization"));
+  setParamsMove(!flags.includes("rpc_params_dup_stubs"));
   const made = /** @type {Record<string, any>} */ ({});
   for (const [name, kind, a, b, c] of bindings) {
     if (kind === "text") made[name] = a;
@@ -196,13 +200,14 @@ function loaded(namespaceObject) {
 /** @param {string | null} entrypoint */
 function callableEntrypoint(entrypoint) {
   const plain = makeFetcher(workerTarget(null, entrypoint, null));
-  return new Proxy(function () {}, {
+  const callable = new Proxy(function () {}, {
     get: (_target, key) => Reflect.get(plain, key),
     apply: (_target, _this, [options]) =>
       makeFetcher(
         workerTarget(null, entrypoint, options?.props === undefined ? null : JSON.stringify(options.props)),
       ),
   });
+  return markUnsendable(callable, "LoopbackServiceStub");
 }
 
 /** @param {any} value */
@@ -351,18 +356,17 @@ const host = {
     );
   },
 
-  /** @param {number} id @param {string | null} entrypoint @param {string | null} props @param {string[]} path @param {Uint8Array | null} args */
-  workerRpc(id, entrypoint, props, path, args) {
+  /**
+   * @param {number} id @param {string | null} entrypoint @param {string | null} props
+   * @param {number} session @param {number} question @param {string[]} path
+   * @param {Uint8Array | null} bytes @param {any[][] | null} caps
+   */
+  workerRpc(id, entrypoint, props, session, question, path, bytes, caps) {
     const event = new EventContext(id, null, `${path.join(".")}()`);
-    handle(
-      event,
-      () => {
-        const { handler, ctx, isClass } = openEntrypoint(event, entrypoint, props);
-        return receive(handler, path, args, isClass ? null : (list) => [...list, environment, ctx]);
-      },
-      (bytes) => finishValue(event, bytes),
-      true,
-    );
+    Session.accept(session, event).begin(question, bytes, caps, (args) => {
+      const { handler, ctx, isClass } = openEntrypoint(event, entrypoint, props);
+      return invoke(handler, path, args, (list) => (isClass ? list : [...list, environment, ctx]));
+    });
   },
 
   /** @param {number} id @param {string} cron @param {number} scheduledTime */
@@ -376,7 +380,7 @@ const host = {
         const controller = { scheduledTime, cron, noRetry() {}, type: "scheduled" };
         return isClass ? handler.scheduled(controller) : handler.scheduled(controller, environment, ctx);
       },
-      () => finishValue(event, null),
+      () => finishEvent(event),
       false,
     );
   },
@@ -439,26 +443,26 @@ const host = {
     );
   },
 
-  /** @param {number} id @param {number} slot @param {string[]} path @param {Uint8Array | null} args */
-  cellRpc(id, slot, path, args) {
+  /**
+   * @param {number} id @param {number} slot
+   * @param {number} session @param {number} question @param {string[]} path
+   * @param {Uint8Array | null} bytes @param {any[][] | null} caps
+   */
+  cellRpc(id, slot, session, question, path, bytes, caps) {
     const cell = cellOf(slot);
     const event = new EventContext(id, cell, `${path.join(".")}()`);
-    cell.deliver(() =>
-      handle(
-        event,
-        () => {
-          if (!extendsBase(mainModule[cell.className], "DurableObject")) {
-            throw new TypeError(
-              'The receiving Durable Object does not support RPC, because its class was not declared with `extends DurableObject`. In order to enable RPC, make sure your class extends the special class `DurableObject`, which can be imported from the module "cloudflare:workers".',
-            );
-          }
-          return receive(cell.instance, path, args);
-        },
-        (bytes) => finishValue(event, bytes),
-        true,
-      ),
-    );
+    Session.accept(session, event).begin(question, bytes, caps, (args) => {
+      if (!extendsBase(mainModule[cell.className], "DurableObject")) {
+        throw new TypeError(
+          'The receiving Durable Object does not support RPC, because its class was not declared with `extends DurableObject`. In order to enable RPC, make sure your class extends the special class `DurableObject`, which can be imported from the module "cloudflare:workers".',
+        );
+      }
+      return invoke(cell.instance, path, args, (list) => list);
+    });
   },
+
+  rpcFrame: sessionFrame,
+  rpcEnded: sessionEnded,
 
   /** @param {number} id @param {number} slot @param {number} scheduledTime @param {number} retryCount */
   cellAlarm(id, slot, scheduledTime, retryCount) {
@@ -467,7 +471,7 @@ const host = {
     cell.deliver(() => {
       // Events ahead in the queue may have moved or deleted it.
       if (!op_alarm_begin(slot, scheduledTime)) {
-        finishValue(event, null);
+        finishEvent(event);
         return;
       }
       handle(
@@ -476,7 +480,7 @@ const host = {
           requireHandler(cell.instance, "alarm");
           return limited(cell.instance.alarm({ retryCount, isRetry: retryCount > 0, scheduledTime }));
         },
-        () => finishValue(event, null),
+        () => finishEvent(event),
         false,
       );
     });
@@ -506,7 +510,7 @@ const host = {
           markClosedByPeer(socket, clean, autoClose && clean ? { code, reason } : null);
           return closed(cell, rid, () => instance.webSocketClose?.(socket, code, reason, clean));
         },
-        () => finishValue(event, null),
+        () => finishEvent(event),
         false,
       ),
     );
@@ -553,11 +557,11 @@ function cellOf(slot) {
   return cell;
 }
 
-/** @param {EventContext} event @param {Uint8Array | null} bytes */
-function finishValue(event, bytes) {
+/** @param {EventContext} event */
+function finishEvent(event) {
   event.answered = true;
   if (event.cell?.isBroken) return;
-  op_event_return(event.id, bytes);
+  op_event_return(event.id);
   event.maybeFinish();
 }
 

@@ -107,6 +107,22 @@ const STANDARD_KEYS = new Set([
   "durableObjectReset",
 ]);
 
+/** Own properties of errors that are not enumerable. */
+const HIDDEN_KEYS = ["cause", "errors"];
+
+/** Older Workers lose the own properties of errors. */
+let keepsProperties = true;
+
+/** @param {boolean} value */
+export function setErrorSerialization(value) {
+  keepsProperties = value;
+}
+
+/** True when errors that are passed keep their own properties. */
+export function keepsErrorProperties() {
+  return keepsProperties;
+}
+
 /**
  * Own enumerable properties of an error, serialized; undefined when there are none.
  * @param {any} error
@@ -114,17 +130,41 @@ const STANDARD_KEYS = new Set([
 function serializeOwn(error) {
   const own = /** @type {Record<string, unknown>} */ ({});
   let found = false;
-  for (const key of Object.keys(error)) {
-    if (STANDARD_KEYS.has(key)) continue;
-    own[key] = error[key];
-    found = true;
-  }
-  for (const key of ["cause", "errors"]) {
-    if (!(key in error) || error[key] === undefined) continue;
+  const keys = Object.keys(error).filter((key) => !STANDARD_KEYS.has(key));
+  for (const key of keepsProperties ? [...HIDDEN_KEYS, ...keys] : []) {
+    if (!Object.hasOwn(error, key) || serializeQuietly(error[key]) === undefined) continue;
     own[key] = error[key];
     found = true;
   }
   return found ? serializeQuietly({ own }) : undefined;
+}
+
+/** @param {string} name @param {string} message */
+function bare(name, message) {
+  const Constructor = BUILT_IN[name];
+  if (name === "AggregateError") return new AggregateError([], message);
+  return Constructor === undefined && DOM_NAMES.has(name)
+    ? new DOMException(message, name)
+    : new (Constructor ?? Error)(message);
+}
+
+/**
+ * An error that was passed as a value.
+ * @param {string} name @param {string} message
+ * @param {[string, unknown, boolean][]} properties name, value, enumerable
+ */
+export function buildError(name, message, properties) {
+  const error = bare(name, message);
+  for (const [key, value, enumerable] of properties)
+    Object.defineProperty(error, key, { value, enumerable, writable: true, configurable: true });
+  // Where it was made is not told.
+  Object.defineProperty(error, "stack", {
+    value: message === "" ? name : `${name}: ${message}`,
+    enumerable: false,
+    writable: true,
+    configurable: true,
+  });
+  return error;
 }
 
 /**
@@ -149,16 +189,10 @@ export function rebuildError(wire) {
  */
 function made(wire, value) {
   if (value?.thrown !== undefined) return value.thrown;
-  const Constructor = BUILT_IN[wire.name];
-  const error =
-    wire.name === "AggregateError"
-      ? new AggregateError([], wire.message)
-      : Constructor === undefined && DOM_NAMES.has(wire.name)
-        ? new DOMException(wire.message, wire.name)
-        : new (Constructor ?? Error)(wire.message);
+  const error = /** @type {any} */ (bare(wire.name, wire.message));
   if (wire.name !== error.name && wire.name !== "") error.name = wire.name;
   for (const [key, own] of Object.entries(value?.own ?? {})) {
-    const enumerable = key !== "cause" && key !== "errors";
+    const enumerable = !HIDDEN_KEYS.includes(key);
     Object.defineProperty(error, key, { value: own, enumerable, writable: true, configurable: true });
   }
   return error;

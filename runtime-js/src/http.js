@@ -1,7 +1,7 @@
 // Request and Response as Workers know them, on top of the standard classes.
 // @ts-check
 
-import { bodyFromHost, bodyToHost, wholeToStream } from "./bodies.js";
+import { bodyFromHost, bodyFromValue, bodyToHost, bodyToValue, wholeToStream } from "./bodies.js";
 import {
   headers as headersApi,
   request as requestApi,
@@ -178,11 +178,13 @@ function WorkersRequest(input, init) {
   if (input instanceof BaseRequest) {
     const source = toInnerRequest(input);
     inner.cf = source.cf;
+    inner.hasSignal = source.hasSignal;
     inner.cacheRequested = source.cacheRequested;
   }
   if (init !== null && typeof init === "object") {
     if (init instanceof BaseRequest) inner.cf = toInnerRequest(init).cf ?? inner.cf;
     else if (init.cf !== undefined) inner.cf = init.cf;
+    if (init.signal) inner.hasSignal = true;
     if (init.cache !== undefined && !(init instanceof BaseRequest)) inner.cacheRequested = init.cache;
   }
   return request;
@@ -519,6 +521,55 @@ export function responseToHost(response) {
     socket,
     encoded: inner.encodeManually === true,
   };
+}
+
+/** @param {any} request */
+export function requestToValue(request) {
+  const inner = toInnerRequest(request);
+  return {
+    method: inner.method,
+    url: inner.currentUrl(),
+    headers: headersApi.headerListFromHeaders(request.headers),
+    redirect: inner.redirectMode,
+    cf: request.cf,
+    hasSignal: inner.hasSignal === true,
+    body: bodyToValue(inner.body),
+  };
+}
+
+/** @param {any} form */
+export function requestFromValue({ method, url, headers, redirect, cf, whole, stream, length }) {
+  const list = headersApi.headerListFromHeaders(new Headers(headers));
+  const { method: checked, url: address } = new Request(String(url), { method: String(method) });
+  const inner = newInnerRequest(checked, address, () => list, bodyFromValue(whole, stream, length), false);
+  inner.redirectMode = redirect === "follow" ? "follow" : "manual";
+  inner.cf = cf;
+  return fromInnerRequest(inner, "request");
+}
+
+/** @param {any} response */
+export function responseToValue(response) {
+  const inner = toInnerResponse(response);
+  return {
+    status: inner.status,
+    statusText: inner.statusMessage,
+    headers: inner.headerList,
+    cf: inner.cf,
+    encoded: inner.encodeManually === true,
+    webSocket: inner.webSocket ?? null,
+    body: inner.webSocket ? null : bodyToValue(inner.body),
+  };
+}
+
+/** @param {any} form */
+export function responseFromValue({ status, statusText, headers, cf, encoded, whole, stream, length }) {
+  // The standard class checks what came.
+  const response = new Response(null, { status, statusText, headers });
+  const inner = getInnerResponse(response);
+  inner.body = bodyFromValue(whole, stream, length);
+  inner.cf = cf;
+  if (encoded) inner.encodeManually = true;
+  return response;
 }
 
 const REASONS = /** @type {Record<number, string>} */ ({

@@ -1,187 +1,45 @@
-// Remote calls: stubs on the calling side, method look-up on the called side.
+// Stubs of entrypoints and Durable Objects, and the namespaces that make them.
 // @ts-check
 
 import { core } from "ext:core/mod.js";
-import { cellTarget } from "./calls.js";
+import { cellTarget, workerTarget } from "./calls.js";
 import { forbidAtGlobalScope } from "./context.js";
 import { makeId, DurableObjectId } from "./ids.js";
 import { op_id_check, op_id_from_name, op_id_unique } from "ext:core/ops";
-import { Headers, Request, Response } from "./http.js";
-import { domException, streams } from "./web.js";
-
-const { DOMException } = domException;
+import { setEntrypointStub } from "./rpc_session.js";
+import { PropertyHandler, Question, isAbsent, setHandler } from "./rpc_stubs.js";
 
 /** @typedef {import("./calls.js").Target} Target */
 
-/** Names that entrypoints use for events, so that they cannot be called. */
-const RESERVED = new Set([
-  "fetch",
-  "connect",
-  "alarm",
-  "webSocketMessage",
-  "webSocketClose",
-  "webSocketError",
-  "scheduled",
-  "queue",
-  "tail",
-  "tailStream",
-  "trace",
-  "email",
-  "test",
-]);
-/** Names that never travel. */
-const UNFORWARDED = new Set(["dup", "constructor"]);
+/** What is behind the stub of an entrypoint or of a Durable Object. */
+class EntrypointHandler {
+  #target;
 
-const PLAIN_PROTOTYPES = new Set([
-  Object.prototype,
-  Array.prototype,
-  Date.prototype,
-  RegExp.prototype,
-  Map.prototype,
-  Set.prototype,
-  ArrayBuffer.prototype,
-  DataView.prototype,
-  Boolean.prototype,
-  Number.prototype,
-  String.prototype,
-  BigInt.prototype,
-  null,
-]);
-
-/** @param {string} what */
-function cloneError(what) {
-  return new DOMException(what, "DataCloneError");
-}
-
-/**
- * Refuses what structured clone would silently flatten or what needs a live connection.
- * @param {unknown} value
- * @param {Set<unknown>} seen
- */
-function checkCloneable(value, seen) {
-  if (typeof value === "function")
-    throw cloneError("Functions cannot be sent over RPC by this version of celld.");
-  if (typeof value === "symbol") throw cloneError("Symbols cannot be sent over RPC.");
-  if (typeof value !== "object" || value === null || seen.has(value)) return;
-  seen.add(value);
-  const prototype = Object.getPrototypeOf(value);
-  if (ArrayBuffer.isView(value) || core.isNativeError(value)) return;
-  if (!PLAIN_PROTOTYPES.has(prototype)) {
-    const name = prototype?.constructor?.name ?? "Object";
-    const kind =
-      value instanceof RpcTarget || isStub(value) || SPECIAL.some((type) => value instanceof type)
-        ? "cannot be sent over RPC by this version of celld"
-        : "does not support serialization";
-    throw cloneError(`Could not serialize object of type "${name}". This type ${kind}.`);
+  /** @param {Target} target */
+  constructor(target) {
+    this.#target = target;
   }
-  if (value instanceof Map) {
-    for (const [key, item] of value) {
-      checkCloneable(key, seen);
-      checkCloneable(item, seen);
-    }
-  } else if (value instanceof Set) {
-    for (const item of value) checkCloneable(item, seen);
-  } else if (Array.isArray(value) || prototype === Object.prototype || prototype === null) {
-    for (const key of Object.keys(value)) checkCloneable(/** @type {any} */ (value)[key], seen);
+
+  /** @param {string[]} path @param {any[] | null} args */
+  call(path, args) {
+    return this.#target.call(path, args);
+  }
+
+  wire() {
+    return this.#target.cap;
   }
 }
 
-/** Platform types that RPC will carry when calls between isolates are sessions. */
-const SPECIAL = [streams.ReadableStream, streams.WritableStream, Request, Response, Headers];
-
-/** Largest message, in bytes. */
-const MESSAGE_MAX_BYTES = 32 * 1024 * 1024;
-
-/** @param {unknown} value @returns {Uint8Array} */
-export function serializeForRpc(value) {
-  checkCloneable(value, new Set());
-  const bytes = core.serialize(value, { forStorage: true }, (/** @type {string} */ message) => {
-    throw cloneError(message);
-  });
-  if (bytes.byteLength > MESSAGE_MAX_BYTES) {
-    throw cloneError(
-      `Serialized RPC arguments or return values are limited to 32MiB, but the size of this value was: ${bytes.byteLength} bytes.`,
-    );
-  }
-  return bytes;
-}
-
-/** @param {Uint8Array} bytes */
-export function deserializeFromRpc(bytes) {
-  return core.deserialize(bytes, { forStorage: true });
-}
-
-/** Base class of objects that are passed by reference. */
-export class RpcTarget {}
-
-const stubs = new WeakSet();
-
-/** @param {unknown} value */
-function isStub(value) {
-  return stubs.has(/** @type {object} */ (value));
-}
-
 /**
- * A promise whose properties and methods can be used before it settles.
- * @param {Promise<any>} promise
- * @returns {any}
+ * Behind a platform object that can be called and cannot be sent.
+ * @param {any} proxy
+ * @param {string} typeName
  */
-function pipelined(promise) {
-  return new Proxy(function () {}, {
-    get(_target, key) {
-      if (key === "then" || key === "catch" || key === "finally") {
-        return (/** @type {any[]} */ ...args) => /** @type {any} */ (promise)[key](...args);
-      }
-      if (typeof key === "symbol") return key === Symbol.toStringTag ? "RpcPromise" : undefined;
-      const member = promise.then((value) => member_(value, key));
-      member.catch(() => {});
-      return pipelined(member);
-    },
-    apply(_target, _this, args) {
-      return pipelined(
-        promise.then((value) => {
-          if (typeof value !== "function") throw new TypeError("RPC stub points at a non-function value.");
-          return value(...args);
-        }),
-      );
-    },
-  });
-}
-
-/** @param {any} value @param {string} key */
-function member_(value, key) {
-  if (typeof value !== "object" || value === null)
-    throw new TypeError("Can't pipeline on RPC that did not return an object.");
-  const member = value[key];
-  return typeof member === "function" ? member.bind(value) : member;
-}
-
-/**
- * A property of a stub: call it, await it, or go deeper.
- * @param {Target} target
- * @param {string[]} path
- * @returns {any}
- */
-function property(target, path) {
-  return new Proxy(function () {}, {
-    get(_target, key) {
-      if (key === "then") {
-        return (/** @type {any} */ resolve, /** @type {any} */ reject) =>
-          target.call(path, null).then(deserializeFromRpc).then(resolve, reject);
-      }
-      if (key === "catch" || key === "finally" || typeof key === "symbol") return undefined;
-      if (key === "call" || key === "apply" || key === "bind") return Reflect.get(Function.prototype, key);
-      return property(target, [...path, key]);
-    },
-    apply(_target, _this, args) {
-      let answer;
-      try {
-        answer = target.call(path, serializeForRpc(args)).then(deserializeFromRpc);
-      } catch (error) {
-        answer = Promise.reject(error);
-      }
-      return pipelined(answer);
-    },
+export function markUnsendable(proxy, typeName) {
+  return setHandler(proxy, {
+    typeName,
+    wire: () => null,
+    call: () => Question.failed(new TypeError(`${typeName} cannot be called.`)),
   });
 }
 
@@ -197,12 +55,11 @@ function remote(base, target) {
         const value = Reflect.get(object, key, object);
         return typeof value === "function" && key !== "constructor" ? value.bind(object) : value;
       }
-      if (key === "then") return undefined;
-      return property(target, [key]);
+      if (isAbsent(key)) return undefined;
+      return PropertyHandler.make(target, [key]);
     },
   });
-  stubs.add(proxy);
-  return proxy;
+  return setHandler(proxy, new EntrypointHandler(target));
 }
 
 /** Stub of an entrypoint. */
@@ -211,6 +68,7 @@ export class Fetcher {
 
   /** @param {Target} target */
   constructor(target) {
+    if (target?.cap === undefined) throw new TypeError("Illegal constructor");
     this.#target = target;
   }
 
@@ -239,6 +97,12 @@ export class DurableObject extends Fetcher {
     Object.defineProperty(this, "id", { value: id, enumerable: true });
   }
 }
+
+for (const [type, tag] of /** @type {[any, string][]} */ ([
+  [Fetcher, "Fetcher"],
+  [DurableObject, "DurableObject"],
+]))
+  Object.defineProperty(type.prototype, Symbol.toStringTag, { value: tag, configurable: true });
 
 /** @param {number} namespace @param {DurableObjectId} id */
 function cellStub(namespace, id) {
@@ -326,69 +190,10 @@ function checkJurisdiction(jurisdiction) {
   }
 }
 
-/** @param {string} name */
-function missing(name) {
-  return new TypeError(`The RPC receiver does not implement the method "${name}".`);
-}
-
-/**
- * Finds the member that a call names, by the rules for classes: only what the prototype chain
- * offers, never an instance's own properties.
- * @param {any} target
- * @param {string} name
- * @param {boolean} top
- */
-function classMember(target, name, top) {
-  if (UNFORWARDED.has(name) || (top && RESERVED.has(name))) {
-    throw new TypeError(`'${name}' is a reserved method and cannot be called over RPC.`);
+setEntrypointStub(([kind, a, b, c]) => {
+  if (kind === 2) {
+    if (a === null) throw new Error("Too many Durable Object namespaces are known to this isolate.");
+    return makeFetcher(cellTarget(a, b, c ?? undefined, false));
   }
-  if (Object.hasOwn(target, name)) throw missing(name);
-  for (
-    let prototype = Object.getPrototypeOf(target);
-    prototype !== null && prototype !== Object.prototype;
-    prototype = Object.getPrototypeOf(prototype)
-  ) {
-    if (Object.hasOwn(prototype, name)) return target[name];
-  }
-  throw missing(name);
-}
-
-/** @param {any} target @param {string} name @param {boolean} top */
-function plainMember(target, name, top) {
-  if (UNFORWARDED.has(name) || (top && RESERVED.has(name))) {
-    throw new TypeError(`'${name}' is a reserved method and cannot be called over RPC.`);
-  }
-  if (!Object.hasOwn(target, name)) throw missing(name);
-  return target[name];
-}
-
-/**
- * Runs a call on the receiving side.
- * @param {any} receiver instance of an entrypoint or a Durable Object
- * @param {string[]} path
- * @param {Uint8Array | null} args null reads a property
- * @param {((value: any) => any[]) | null} extra appends arguments (plain objects get env and ctx)
- * @returns {Promise<Uint8Array>}
- */
-export async function receive(receiver, path, args, extra = null) {
-  let self = receiver;
-  let value = receiver;
-  for (let i = 0; i < path.length; i++) {
-    self = value;
-    if ((typeof value !== "object" && typeof value !== "function") || value === null) throw missing(path[i]);
-    const prototype = Object.getPrototypeOf(value);
-    const isPlain = prototype === Object.prototype || prototype === null;
-    value = isPlain ? plainMember(value, path[i], i === 0) : classMember(value, path[i], i === 0);
-    if (i + 1 < path.length || args === null) value = await value;
-  }
-  if (args === null) {
-    if (typeof value === "function")
-      throw cloneError(
-        `"${path.join(".")}" is a method; reading methods over RPC without calling them is not supported by this version of celld.`,
-      );
-    return serializeForRpc(value);
-  }
-  if (typeof value !== "function") throw new TypeError(`"${path[path.length - 1]}" is not a function.`);
-  const list = deserializeFromRpc(args);
-  return serializeForRpc(await Reflect.apply(value, self, extra === null ? list : extra(list)));
-}
+  return makeFetcher(workerTarget(a, b, c));
+});

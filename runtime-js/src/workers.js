@@ -8,9 +8,13 @@ import {
   waitUntil as keepAlive,
   withEnvironment,
 } from "./entry.js";
-import { RpcTarget } from "./rpc.js";
+import { Fetcher } from "./rpc.js";
+import { RpcPromise, RpcProperty, RpcStub } from "./rpc_stubs.js";
+import { RpcTarget } from "./rpc_target.js";
 
-export { RpcTarget };
+export { RpcPromise, RpcProperty, RpcStub, RpcTarget };
+/** What service bindings and stubs of Durable Objects are. */
+export const ServiceStub = Fetcher;
 
 /** Base class of entrypoints. */
 export const WorkerEntrypoint = entrypointBase("WorkerEntrypoint");
@@ -59,8 +63,4 @@ export function unsupported(name) {
   };
 }
 
-export const RpcStub = unsupported("RpcStub");
-export const RpcPromise = unsupported("RpcPromise");
-export const RpcProperty = unsupported("RpcProperty");
-export const ServiceStub = unsupported("ServiceStub");
 export const WorkflowEntrypoint = unsupported("WorkflowEntrypoint");

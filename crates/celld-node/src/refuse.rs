@@ -8,7 +8,7 @@ use celld_runtime::exchange::EventError;
 pub(crate) fn cell_event(event: CellEvent, why: EventError) {
     match event {
         CellEvent::Fetch { reply, .. } => reply.send(Err(why)),
-        CellEvent::Rpc(call) => call.reply.send(Err(why)),
+        CellEvent::Rpc(call) => call.fail(why),
         // No handler ran, so whatever the reason is, the alarm stays due: code that can run it may
         // be deployed later.
         CellEvent::Alarm { reply, .. } => reply.send(Err(EventError {
@@ -24,7 +24,7 @@ pub(crate) fn cell_event(event: CellEvent, why: EventError) {
 pub(crate) fn worker_event(event: WorkerEvent, why: EventError) {
     match event {
         WorkerEvent::Fetch { reply, .. } => reply.send(Err(why)),
-        WorkerEvent::Rpc { call, .. } => call.reply.send(Err(why)),
+        WorkerEvent::Rpc { call, .. } => call.fail(why),
         WorkerEvent::Scheduled { reply, .. } => reply.send(Err(why)),
     }
 }

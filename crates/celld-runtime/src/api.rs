@@ -9,6 +9,7 @@ use celld_core::{CellId, Epoch, HostId, Lsn, NamespaceKey, Txid};
 
 use crate::exchange::{Body, EventError, HttpRequest, HttpResponse, Reply};
 use crate::pulse::Pulse;
+use crate::rpc::session::SessionEnd;
 use crate::socket::{CellSocket, CellSockets, SocketEnd, SocketMessage};
 
 /// Code and configuration of one Worker, as an isolate needs it. Immutable and shared.
@@ -209,12 +210,17 @@ pub struct AlarmOutcome {
 /// A call on an entrypoint or a Durable Object.
 #[derive(Debug)]
 pub struct RpcCall {
-    /// Property path; the last element is the method.
-    pub path: Vec<String>,
-    /// Arguments (an array), serialized by V8; `None` reads the property instead of calling it.
-    pub arguments: Option<Bytes>,
-    /// The returned value, serialized by V8.
-    pub reply: Reply<Bytes>,
+    /// The first frame: a call on export 0, which is the entrypoint or the object.
+    pub first: Bytes,
+    /// The called side's end of the session that the call opens. Everything else travels on it.
+    pub session: SessionEnd,
+}
+
+impl RpcCall {
+    /// Ends the session before anything was called.
+    pub fn fail(self, error: EventError) {
+        self.session.close(Some(error));
+    }
 }
 
 /// What a stateless host handles.

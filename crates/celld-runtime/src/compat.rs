@@ -30,6 +30,11 @@ const FLAGS: &[(&str, &str, &str)] = &[
     ("2024-04-03", "rpc", "no_rpc"),
     ("2025-11-17", "enable_ctx_exports", "disable_ctx_exports"),
     (
+        "2026-01-20",
+        "rpc_params_dup_stubs",
+        "rpc_params_transfer_stubs",
+    ),
+    (
         "2026-02-24",
         "delete_all_deletes_alarm",
         "delete_all_preserves_alarm",

@@ -12,6 +12,7 @@ mod loader;
 mod memory;
 mod ops;
 pub mod pulse;
+pub mod rpc;
 pub mod socket;
 pub mod socket_pump;
 mod state;

@@ -1,10 +1,9 @@
 //! What an isolate host knows: its cells, its events, its open channels.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use celld_core::{CellId, Lsn, NamespaceKey, ObjectId};
 use celld_storage::CellDb;
 use futures::future::{AbortHandle, LocalBoxFuture};
@@ -13,6 +12,8 @@ use futures::stream::FuturesUnordered;
 use crate::api::{AlarmOutcome, CellImage, CellRemains, Commit, HostConfig};
 use crate::exchange::{Answer, BodySender, BodyStream, EventError, HttpResponse, Reply};
 use crate::gates::{Outbox, Output};
+use crate::rpc::frame::{Cap, Frame, Payload};
+use crate::rpc::session::{Ready, SessionEnd};
 use crate::socket::{CellSocket, SocketEnd};
 
 /// Who waits for an event's outcome.
@@ -20,7 +21,7 @@ pub enum Waiter {
     /// A request.
     Fetch(Reply<HttpResponse>),
     /// A remote call.
-    Rpc(Reply<Bytes>),
+    Rpc(Arc<SessionEnd>),
     /// The alarm scheduler; with the number of failed attempts before this one.
     Alarm(Reply<AlarmOutcome>, u32),
     /// The scheduler of cron triggers.
@@ -34,7 +35,7 @@ impl Waiter {
     pub fn fail(self, error: EventError) {
         match self {
             Waiter::Fetch(reply) => reply.send(Err(error)),
-            Waiter::Rpc(reply) => reply.send(Err(error)),
+            Waiter::Rpc(session) => session.close(Some(error)),
             Waiter::Alarm(reply, _) => reply.send(Err(error)),
             Waiter::Scheduled(reply) => reply.send(Err(error)),
             Waiter::Nobody => {}
@@ -50,6 +51,56 @@ pub struct Event {
     pub cell: Option<CellId>,
     /// That cell's instance.
     pub slot: u32,
+    /// RPC sessions that end with it; those of cells end with the instance.
+    pub sessions: HashSet<u32>,
+}
+
+/// This isolate's end of an RPC session.
+pub struct RpcSession {
+    /// The end.
+    pub end: Arc<SessionEnd>,
+    /// The instance it belongs to; 0 in a stateless Worker.
+    pub slot: u32,
+    /// The stateless event it belongs to; 0 when it belongs to an instance.
+    pub event: u32,
+    /// Calls made on it that have no answer yet.
+    pub questions: u32,
+    /// References to exports that the other side holds.
+    pub exported: u32,
+}
+
+impl RpcSession {
+    /// True while the other side may still have something to say that wakes this one.
+    pub fn is_live(&self) -> bool {
+        self.questions > 0 || self.exported > 0
+    }
+
+    /// Counts what a frame that is sent asks for and gives away.
+    pub fn note_sent(&mut self, frame: &Frame) {
+        let payload = match frame {
+            Frame::Call { arguments, .. } => {
+                self.questions += 1;
+                arguments.as_ref()
+            }
+            Frame::Return { payload, .. } => Some(payload),
+            Frame::Throw { .. } | Frame::Release { .. } | Frame::Finish { .. } => None,
+        };
+        if let Some(Payload { caps, .. }) = payload {
+            let given = caps.iter().filter(|cap| matches!(cap, Cap::Export(_)));
+            self.exported += given.count() as u32;
+        }
+    }
+
+    /// Counts what a frame that arrived answers and gives back.
+    pub fn note_taken(&mut self, frame: &Frame) {
+        match frame {
+            Frame::Return { .. } | Frame::Throw { .. } => {
+                self.questions = self.questions.saturating_sub(1);
+            }
+            Frame::Release { count, .. } => self.exported = self.exported.saturating_sub(*count),
+            Frame::Call { .. } | Frame::Finish { .. } => {}
+        }
+    }
 }
 
 /// A WebSocket end that scripts hold.
@@ -132,8 +183,8 @@ pub struct Namespace {
 pub enum CallAnswer {
     /// To a request.
     Response(Box<HttpResponse>),
-    /// To a remote call.
-    Bytes(Bytes),
+    /// To what has no result.
+    Done,
 }
 
 /// The outcome of a call, with the number by which JavaScript knows it.
@@ -159,6 +210,12 @@ pub struct HostState {
     pub sockets: HashMap<u32, SocketState>,
     /// Numbers of hibernatable sockets, by their process-wide id.
     pub socket_numbers: HashMap<u64, u32>,
+    /// RPC sessions.
+    pub sessions: HashMap<u32, RpcSession>,
+    /// Which of them have news.
+    pub ready: Arc<Ready>,
+    /// Sessions that ended without JavaScript's doing, until it is told.
+    pub orphans: Vec<u32>,
     /// Events in progress.
     pub events: HashMap<u32, Event>,
     /// Resident cells.
@@ -196,6 +253,9 @@ impl HostState {
             sinks: HashMap::new(),
             sockets: HashMap::new(),
             socket_numbers: HashMap::new(),
+            sessions: HashMap::new(),
+            ready: Arc::default(),
+            orphans: Vec::new(),
             events: HashMap::new(),
             cells: HashMap::new(),
             slots: HashMap::new(),
@@ -231,6 +291,7 @@ impl HostState {
             || self.bodies.contains_key(&id)
             || self.sinks.contains_key(&id)
             || self.cancels.contains_key(&id)
+            || self.sessions.contains_key(&id)
     }
 
     /// The cell of an instance, when the instance is the current one.
@@ -272,6 +333,70 @@ impl HostState {
             self.touch(slot);
         } else {
             cell.outbox.send(cell.last_lsn, output, &*world);
+        }
+    }
+
+    /// Takes part in an RPC session from here on, on behalf of an event or of an instance.
+    pub fn join_session(&mut self, end: Arc<SessionEnd>, slot: u32, event: u32) -> u32 {
+        let id = self.fresh_id();
+        end.attach(&self.ready, id);
+        let event = if slot == 0 { event } else { 0 };
+        if let Some(event) = self.events.get_mut(&event) {
+            event.sessions.insert(id);
+        }
+        let session = RpcSession {
+            end,
+            slot,
+            event,
+            questions: 0,
+            exported: 0,
+        };
+        self.sessions.insert(id, session);
+        id
+    }
+
+    /// Forgets a session; the caller decides what the other side is told.
+    pub fn leave_session(&mut self, id: u32) -> Option<RpcSession> {
+        let session = self.sessions.remove(&id)?;
+        if let Some(event) = self.events.get_mut(&session.event) {
+            event.sessions.remove(&id);
+        }
+        Some(session)
+    }
+
+    /// Sends a frame, once the output gate lets it out.
+    pub fn say(&mut self, id: u32, frame: &Frame) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        session.note_sent(frame);
+        let (end, slot) = (session.end.clone(), session.slot);
+        let is_last = matches!(
+            frame,
+            Frame::Return { last: true, .. } | Frame::Throw { last: true, .. }
+        );
+        if is_last {
+            self.leave_session(id);
+        }
+        let bytes = frame.encode();
+        self.emit(
+            slot,
+            Box::new(move |gate| match gate {
+                Ok(()) => {
+                    end.send(bytes);
+                    if is_last {
+                        end.close(None);
+                    }
+                }
+                Err(error) => end.close(Some(error)),
+            }),
+        );
+    }
+
+    /// Ends a session, behind what was said on it.
+    pub fn hang_up(&mut self, id: u32) {
+        if let Some(RpcSession { end, slot, .. }) = self.leave_session(id) {
+            self.emit(slot, Box::new(move |gate| end.close(gate.err())));
         }
     }
 

@@ -216,6 +216,11 @@ impl Isolate {
             .filter_map(|id| state.events.remove(id))
             .filter_map(|event| event.waiter)
             .collect();
+        let sessions: Vec<_> = state
+            .sessions
+            .extract_if(|_, session| session.slot == slot)
+            .map(|(_, session)| session.end)
+            .collect();
         let Some(cell) = state.cells.get_mut(&id) else {
             return true;
         };
@@ -233,6 +238,14 @@ impl Isolate {
             cell.outbox.send(
                 cell.last_lsn,
                 Box::new(move |gate| waiter.fail(gate.err().unwrap_or(error))),
+                &*world,
+            );
+        }
+        for end in sessions {
+            let error = error.clone();
+            cell.outbox.send(
+                cell.last_lsn,
+                Box::new(move |gate| end.close(Some(gate.err().unwrap_or(error)))),
                 &*world,
             );
         }

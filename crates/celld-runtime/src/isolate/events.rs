@@ -4,8 +4,9 @@ use std::sync::atomic::Ordering;
 
 use deno_core::v8;
 
+use super::mail::First;
 use super::{Entry, Failed, Isolate};
-use crate::api::{CellEvent, HostMessage, RpcCall, WorkerEvent};
+use crate::api::{CellEvent, HostMessage, WorkerEvent};
 use crate::exchange::{Body, EventError, HttpRequest, HttpResponse};
 use crate::ops;
 use crate::socket::SocketMessage;
@@ -80,22 +81,15 @@ fn optional<'s>(scope: &mut v8::PinScope<'s, '_>, text: Option<&str>) -> v8::Loc
     }
 }
 
-fn number<'s>(scope: &mut v8::PinScope<'s, '_>, number: u32) -> v8::Local<'s, v8::Value> {
+pub(super) fn number<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    number: u32,
+) -> v8::Local<'s, v8::Value> {
     v8::Integer::new_from_unsigned(scope, number).into()
 }
 
-fn push_call<'s>(
-    scope: &mut v8::PinScope<'s, '_>,
-    path: &[String],
-    arguments: Option<&bytes::Bytes>,
-    list: &mut Values<'s>,
-) {
-    let names: Values = path.iter().map(|name| ops::text(scope, name)).collect();
-    list.push(v8::Array::new_with_elements(scope, &names).into());
-    list.push(match arguments {
-        Some(bytes) => ops::bytes(scope, bytes),
-        None => v8::null(scope).into(),
-    });
+pub(super) fn flag<'s>(scope: &mut v8::PinScope<'s, '_>, flag: bool) -> v8::Local<'s, v8::Value> {
+    v8::Boolean::new(scope, flag).into()
 }
 
 impl Isolate {
@@ -170,21 +164,19 @@ impl Isolate {
                 props,
                 call,
             } => {
-                let RpcCall {
-                    path,
-                    arguments,
-                    reply,
-                } = call;
-                let id = self.begin(Waiter::Rpc(reply), 0);
+                let Some(first) = First::read(call) else {
+                    return;
+                };
+                let id = self.begin(Waiter::Rpc(first.session.clone()), 0);
                 let outcome = self.call(
                     Entry::WorkerRpc,
-                    |scope, _| {
+                    |scope, state| {
                         let mut list = vec![
                             number(scope, id),
                             optional(scope, entrypoint.as_deref()),
                             optional(scope, props.as_deref()),
                         ];
-                        push_call(scope, &path, arguments.as_ref(), &mut list);
+                        first.join(scope, state, 0, id, &mut list);
                         list
                     },
                     |_, _| (),
@@ -252,17 +244,16 @@ impl Isolate {
                 );
                 self.started(id, outcome);
             }
-            CellEvent::Rpc(RpcCall {
-                path,
-                arguments,
-                reply,
-            }) => {
-                let id = self.begin(Waiter::Rpc(reply), slot);
+            CellEvent::Rpc(call) => {
+                let Some(first) = First::read(call) else {
+                    return;
+                };
+                let id = self.begin(Waiter::Rpc(first.session.clone()), slot);
                 let outcome = self.call(
                     Entry::CellRpc,
-                    |scope, _| {
+                    |scope, state| {
                         let mut list = vec![number(scope, id), number(scope, slot)];
-                        push_call(scope, &path, arguments.as_ref(), &mut list);
+                        first.join(scope, state, slot, id, &mut list);
                         list
                     },
                     |_, _| (),
@@ -360,7 +351,7 @@ impl Isolate {
 fn waiter_of(event: CellEvent) -> Waiter {
     match event {
         CellEvent::Fetch { reply, .. } => Waiter::Fetch(reply),
-        CellEvent::Rpc(call) => Waiter::Rpc(call.reply),
+        CellEvent::Rpc(call) => Waiter::Rpc(std::sync::Arc::new(call.session)),
         CellEvent::Alarm {
             reply, retry_count, ..
         } => Waiter::Alarm(reply, retry_count),

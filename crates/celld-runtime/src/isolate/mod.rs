@@ -3,6 +3,7 @@
 mod cells;
 mod events;
 mod load;
+mod mail;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,7 +19,7 @@ use tokio::sync::mpsc;
 use crate::api::HostMessage;
 use crate::exchange::{EventError, Limit};
 use crate::ops;
-use crate::state::{CallAnswer, CallDone, HostState, Waiter};
+use crate::state::{CallAnswer, CallDone, HostState, RpcSession, Waiter};
 use crate::watch::{Culprit, Watched};
 
 /// Messages handled before the event loop gets its turn.
@@ -39,10 +40,12 @@ enum Entry {
     CellRpc,
     CellAlarm,
     CellSocket,
+    RpcFrame,
+    RpcEnded,
 }
 
 impl Entry {
-    const ALL: [(Entry, &'static str); 12] = [
+    const ALL: [(Entry, &'static str); 14] = [
         (Entry::CompleteCall, "completeCall"),
         (Entry::WorkerFetch, "workerFetch"),
         (Entry::WorkerRpc, "workerRpc"),
@@ -55,6 +58,8 @@ impl Entry {
         (Entry::CellRpc, "cellRpc"),
         (Entry::CellAlarm, "cellAlarm"),
         (Entry::CellSocket, "cellSocket"),
+        (Entry::RpcFrame, "rpcFrame"),
+        (Entry::RpcEnded, "rpcEnded"),
     ];
 }
 
@@ -130,6 +135,10 @@ impl Isolate {
                 }
             }
             progressed |= self.complete_calls(cx);
+            progressed |= self.deliver_mail(cx);
+            if self.doomed {
+                return Poll::Ready(());
+            }
             progressed |= self.admit_waiting();
             let idle = self.run_event_loop(cx);
             self.end_turn(None);
@@ -280,7 +289,7 @@ impl Isolate {
                     Ok(CallAnswer::Response(response)) => {
                         events::response_to_js(scope, state, *response)
                     }
-                    Ok(CallAnswer::Bytes(bytes)) => ops::bytes(scope, &bytes),
+                    Ok(CallAnswer::Done) => v8::null(scope).into(),
                     Err(error) => ops::error_to_js(scope, &error, true),
                 };
                 vec![id, answer]
@@ -384,6 +393,9 @@ impl Isolate {
                 waiter.fail(why.clone());
             }
         }
+        for (_, session) in state.sessions.drain() {
+            session.end.close(Some(why.clone()));
+        }
         for (_, cell) in state.cells.drain() {
             for output in cell.staged {
                 output(Err(why.clone()));
@@ -395,7 +407,8 @@ impl Isolate {
     fn end_hung_events(&mut self) {
         let mut state = self.state.borrow_mut();
         let state = state.borrow_mut::<HostState>();
-        if !state.calls.is_empty() || self.heap_exhausted.load(Ordering::Relaxed) {
+        let may_hear_more = state.sessions.values().any(RpcSession::is_live);
+        if may_hear_more || !state.calls.is_empty() || self.heap_exhausted.load(Ordering::Relaxed) {
             return;
         }
         let hung: Vec<u32> = state
@@ -460,7 +473,7 @@ impl HostState {
     }
 
     /// Starts an event.
-    fn begin_event(&mut self, waiter: Waiter, slot: u32) -> u32 {
+    pub fn begin_event(&mut self, waiter: Waiter, slot: u32) -> u32 {
         let id = self.fresh_id();
         let cell = self.slots.get(&slot).cloned();
         if let Some(cell) = cell.as_ref().and_then(|cell| self.cells.get_mut(cell)) {
@@ -473,6 +486,7 @@ impl HostState {
                 waiter: Some(waiter),
                 cell,
                 slot,
+                sessions: Default::default(),
             },
         );
         id

@@ -5,8 +5,8 @@ use deno_core::{OpState, op2, v8};
 use deno_error::JsErrorBox;
 use http::Method;
 
-use crate::api::{CellEvent, RpcCall, WorkerEvent};
-use crate::exchange::{HttpRequest, Redirect, reply};
+use crate::api::{CellEvent, WorkerEvent, World};
+use crate::exchange::{EventError, HttpRequest, HttpResponse, Redirect, Reply, reply};
 use crate::state::{CallAnswer, HostState};
 
 /// Reads `[method, url, headers, whole, channel, length, cf, websocket, manual]`.
@@ -40,16 +40,8 @@ fn request_from_js(
     })
 }
 
-fn path_from_js(scope: &mut v8::PinScope<'_, '_>, path: v8::Local<v8::Array>) -> Vec<String> {
-    (0..path.length())
-        .filter_map(|index| {
-            let name = path.get_index(scope, index)?;
-            Some(super::to_text(scope, name))
-        })
-        .collect()
-}
-
-fn cell_id(state: &HostState, namespace: u32, hex: &str) -> Result<CellId, JsErrorBox> {
+/// The cell that a script names by the number of a namespace and an id.
+pub(super) fn cell_id(state: &HostState, namespace: u32, hex: &str) -> Result<CellId, JsErrorBox> {
     let namespace = state
         .namespaces
         .get(namespace as usize)
@@ -59,6 +51,38 @@ fn cell_id(state: &HostState, namespace: u32, hex: &str) -> Result<CellId, JsErr
         object: celld_core::ObjectId::from_hex(hex)
             .map_err(|error| JsErrorBox::type_error(error.to_string()))?,
     })
+}
+
+impl HostState {
+    /// Sends something into the world when the output gate of `slot` opens. When the writes
+    /// before it are lost it is failed instead.
+    pub(super) fn send_out<T: Send + 'static>(
+        &mut self,
+        slot: u32,
+        message: T,
+        send: impl FnOnce(&dyn World, T) + Send + 'static,
+        fail: impl FnOnce(T, EventError) + Send + 'static,
+    ) {
+        let world = self.config.world.clone();
+        self.emit(
+            slot,
+            Box::new(move |gate| match gate {
+                Ok(()) => send(&*world, message),
+                Err(error) => fail(message, error),
+            }),
+        );
+    }
+
+    /// Sends a request the same way. Returns the number of the call.
+    fn send_request(
+        &mut self,
+        slot: u32,
+        send: impl FnOnce(&dyn World, Reply<HttpResponse>) + Send + 'static,
+    ) -> u32 {
+        let (reply, answer) = reply();
+        self.send_out(slot, reply, send, |reply, error| reply.send(Err(error)));
+        self.wait_for(answer, |response| CallAnswer::Response(Box::new(response)))
+    }
 }
 
 /// Gives up on a call.
@@ -79,16 +103,7 @@ pub fn op_call_fetch(
 ) -> Result<u32, JsErrorBox> {
     let state = state.borrow_mut::<HostState>();
     let request = request_from_js(scope, state, wire)?;
-    let (reply, answer) = reply();
-    let world = state.config.world.clone();
-    state.emit(
-        slot,
-        Box::new(move |gate| match gate {
-            Ok(()) => world.fetch(request, reply),
-            Err(error) => reply.send(Err(error)),
-        }),
-    );
-    Ok(state.wait_for(answer, |response| CallAnswer::Response(Box::new(response))))
+    Ok(state.send_request(slot, move |world, reply| world.fetch(request, reply)))
 }
 
 /// `fetch()` on the stub of a cell.
@@ -105,55 +120,9 @@ pub fn op_call_cell_fetch(
     let state = state.borrow_mut::<HostState>();
     let cell = cell_id(state, namespace, &hex)?;
     let request = request_from_js(scope, state, wire)?;
-    let (reply, answer) = reply();
-    let world = state.config.world.clone();
-    state.emit(
-        slot,
-        Box::new(move |gate| match gate {
-            Ok(()) => {
-                world.send_to_cell(&cell, name.as_deref(), CellEvent::Fetch { request, reply })
-            }
-            Err(error) => reply.send(Err(error)),
-        }),
-    );
-    Ok(state.wait_for(answer, |response| CallAnswer::Response(Box::new(response))))
-}
-
-/// A method call on the stub of a cell.
-#[op2]
-#[allow(clippy::too_many_arguments)]
-pub fn op_call_cell_rpc(
-    scope: &mut v8::PinScope<'_, '_>,
-    state: &mut OpState,
-    slot: u32,
-    namespace: u32,
-    #[string] hex: String,
-    #[string] name: Option<String>,
-    path: v8::Local<v8::Array>,
-    arguments: v8::Local<v8::Value>,
-) -> Result<u32, JsErrorBox> {
-    let path = path_from_js(scope, path);
-    let arguments = super::payload(scope, arguments);
-    let state = state.borrow_mut::<HostState>();
-    let cell = cell_id(state, namespace, &hex)?;
-    let (reply, answer) = reply();
-    let world = state.config.world.clone();
-    state.emit(
-        slot,
-        Box::new(move |gate| match gate {
-            Ok(()) => world.send_to_cell(
-                &cell,
-                name.as_deref(),
-                CellEvent::Rpc(RpcCall {
-                    path,
-                    arguments,
-                    reply,
-                }),
-            ),
-            Err(error) => reply.send(Err(error)),
-        }),
-    );
-    Ok(state.wait_for(answer, CallAnswer::Bytes))
+    Ok(state.send_request(slot, move |world, reply| {
+        world.send_to_cell(&cell, name.as_deref(), CellEvent::Fetch { request, reply });
+    }))
 }
 
 /// `fetch()` on the stub of an entrypoint.
@@ -170,64 +139,14 @@ pub fn op_call_worker_fetch(
 ) -> Result<u32, JsErrorBox> {
     let state = state.borrow_mut::<HostState>();
     let request = request_from_js(scope, state, wire)?;
-    let (reply, answer) = reply();
-    let (world, code) = (state.config.world.clone(), state.config.code.clone());
-    state.emit(
-        slot,
-        Box::new(move |gate| match gate {
-            Ok(()) => world.send_to_worker(
-                &code,
-                worker.as_deref(),
-                WorkerEvent::Fetch {
-                    entrypoint,
-                    props,
-                    request,
-                    reply,
-                },
-            ),
-            Err(error) => reply.send(Err(error)),
-        }),
-    );
-    Ok(state.wait_for(answer, |response| CallAnswer::Response(Box::new(response))))
-}
-
-/// A method call on the stub of an entrypoint.
-#[op2]
-#[allow(clippy::too_many_arguments)]
-pub fn op_call_worker_rpc(
-    scope: &mut v8::PinScope<'_, '_>,
-    state: &mut OpState,
-    slot: u32,
-    #[string] worker: Option<String>,
-    #[string] entrypoint: Option<String>,
-    #[string] props: Option<String>,
-    path: v8::Local<v8::Array>,
-    arguments: v8::Local<v8::Value>,
-) -> Result<u32, JsErrorBox> {
-    let path = path_from_js(scope, path);
-    let arguments = super::payload(scope, arguments);
-    let state = state.borrow_mut::<HostState>();
-    let (reply, answer) = reply();
-    let (world, code) = (state.config.world.clone(), state.config.code.clone());
-    let call = RpcCall {
-        path,
-        arguments,
-        reply,
-    };
-    state.emit(
-        slot,
-        Box::new(move |gate| match gate {
-            Ok(()) => world.send_to_worker(
-                &code,
-                worker.as_deref(),
-                WorkerEvent::Rpc {
-                    entrypoint,
-                    props,
-                    call,
-                },
-            ),
-            Err(error) => call.reply.send(Err(error)),
-        }),
-    );
-    Ok(state.wait_for(answer, CallAnswer::Bytes))
+    let code = state.config.code.clone();
+    Ok(state.send_request(slot, move |world, reply| {
+        let event = WorkerEvent::Fetch {
+            entrypoint,
+            props,
+            request,
+            reply,
+        };
+        world.send_to_worker(&code, worker.as_deref(), event);
+    }))
 }

@@ -73,25 +73,18 @@ pub fn op_event_respond(
     Ok(())
 }
 
-/// Ends an event with a value: the serialized result of a call, nothing for other events.
+/// Notes that an event has been answered: the result of a call has gone by its session, other
+/// events have none.
 #[op2(fast)]
-pub fn op_event_return(
-    scope: &mut v8::PinScope<'_, '_>,
-    state: &mut OpState,
-    id: u32,
-    value: v8::Local<v8::Value>,
-) {
-    let value = super::payload(scope, value);
+pub fn op_event_return(state: &mut OpState, id: u32) {
     let state = state.borrow_mut::<HostState>();
     let Some(event) = state.events.get_mut(&id) else {
         return;
     };
     let slot = event.slot;
     match event.waiter.take() {
-        Some(Waiter::Rpc(reply)) => {
-            let value = value.unwrap_or_default();
-            state.emit(slot, Box::new(move |gate| reply.send(gate.map(|()| value))));
-        }
+        // The answer went by the session.
+        Some(Waiter::Rpc(_)) => {}
         Some(Waiter::Alarm(reply, _)) => {
             let next_ms = state.end_alarm(slot, true);
             state.emit(
@@ -224,6 +217,12 @@ impl HostState {
         let Some(event) = self.events.remove(&id) else {
             return;
         };
+        for id in event.sessions {
+            if let Some(session) = self.sessions.remove(&id) {
+                session.end.close(None);
+                self.orphans.push(id);
+            }
+        }
         if let Some(cell) = event.cell.and_then(|cell| self.cells.get_mut(&cell)) {
             cell.events = cell.events.saturating_sub(1);
             cell.image.pulse.set_running(cell.events);

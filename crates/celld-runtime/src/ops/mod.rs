@@ -4,9 +4,11 @@ pub mod bodies;
 pub mod calls;
 pub mod events;
 pub mod ids;
+pub mod rpc;
 pub mod sockets;
 pub mod sql;
 pub mod storage;
+pub mod values;
 
 use bytes::Bytes;
 use deno_core::v8;
