@@ -51,7 +51,7 @@ export function invoke(value, path, args, extra = null) {
     }
     if (i === path.length) break;
     self = value;
-    value = memberOf(value, path[i], extra !== null && i === 0);
+    value = memberOf(value, path[i], extra !== null && i === 0, extra !== null);
     if (i + 1 < path.length && handlerOf(value) === undefined && !hasMembers(value)) throw missing(path[i]);
   }
   if (args === null) return value;

@@ -44,11 +44,12 @@ export function hasMembers(value) {
  * @param {any} target
  * @param {string} name
  * @param {boolean} top `target` is an entrypoint or a Durable Object
+ * @param {boolean} within the path began at one
  */
-export function memberOf(target, name, top) {
+export function memberOf(target, name, top, within) {
   if ((typeof target !== "object" && typeof target !== "function") || target === null) throw missing(name);
   const isClass = top ? !isPlain(target) : isTarget(target);
-  if ((isClass && UNFORWARDED.has(name)) || (top && (RESERVED.has(name) || UNFORWARDED.has(name))))
+  if (((isClass || within) && UNFORWARDED.has(name)) || (within && RESERVED.has(name)))
     throw new TypeError(`'${name}' is a reserved method and cannot be called over RPC.`);
   if (!isClass) {
     const isOpen = typeof target === "function" || isPlain(target);
