@@ -41,6 +41,7 @@ export function handlerOf(value) {
  * @returns {any}
  */
 export function invoke(value, path, args, extra = null) {
+  const receiver = value;
   /** @type {any} */
   let self;
   for (let i = 0; ; i++) {
@@ -57,7 +58,7 @@ export function invoke(value, path, args, extra = null) {
   if (args === null) return value;
   if (typeof value !== "function")
     throw new TypeError(`"${path.length === 0 ? "(this)" : path[path.length - 1]}" is not a function.`);
-  if (extra === null || self === undefined || !isPlain(self)) return Reflect.apply(value, self, args);
+  if (extra === null || !isPlain(receiver)) return Reflect.apply(value, self, args);
   if (args.length !== 1) {
     throw new TypeError(
       `Attempted to call RPC function "${path.join(".")}" with the wrong number of arguments. When calling a top-level handler function that is not declared as part of a class, you must always send exactly one argument. In order to support variable numbers of arguments, the server must use class-based syntax (extending WorkerEntrypoint) instead.`,

@@ -141,9 +141,9 @@ export default suite({
       }
     },
     async "a plain object's targets are called as targets"({ env }) {
-      equal(await env.PLAIN.target.hello(), "hello");
-      await rejects(async () => env.PLAIN.target.fetch(), reserved("fetch"));
-      await rejects(async () => env.PLAIN.target.none(), missing("none"));
+      equal(await env.PLAIN.target.hello(1), "hello");
+      await rejects(async () => env.PLAIN.target.fetch(1), reserved("fetch"));
+      await rejects(async () => env.PLAIN.target.none(1), missing("none"));
       await rejects(async () => env.PLAIN.none(1), missing("none"));
       await rejects(async () => env.PLAIN.number(1), {
         message: '"number" is not a function.',
