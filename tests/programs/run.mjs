@@ -36,6 +36,7 @@ const startMs = 120_000;
 const ours = [
   "actors-counter",
   "agents-tasks",
+  "capnweb",
   "drizzle-library",
   "hono-jsx",
   "itty-router",
