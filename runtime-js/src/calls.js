@@ -8,6 +8,7 @@ import {
   op_call_worker_fetch,
   op_rpc_open_cell,
   op_rpc_open_worker,
+  op_run_for,
 } from "ext:core/ops";
 import { pumpBody } from "./bodies.js";
 import { currentEvent, forbidAtGlobalScope, ownedBy } from "./context.js";
@@ -20,15 +21,17 @@ import { abort, url as urlApi } from "./web.js";
 const { URL } = urlApi;
 
 /** Calls under way: on whose behalf, and what to do with each answer. */
-const waiting = /** @type {Map<number, { cell: Cell | null, settle: (answer: any) => void }>} */ (new Map());
+const waiting = /** @type {Map<number, { event: EventContext | null, settle: (answer: any) => void }>} */ (
+  new Map()
+);
 
-/** @typedef {import("./cell.js").Cell} Cell */
+/** @typedef {import("./context.js").EventContext} EventContext */
 
 /** Takes a call out, which then holds its cell no more. @param {number} id */
 function take(id) {
   const call = waiting.get(id);
   waiting.delete(id);
-  if (call?.cell) call.cell.holds--;
+  if (call?.event?.cell) call.event.cell.holds--;
   return call;
 }
 
@@ -38,7 +41,10 @@ function take(id) {
  * @param {any} answer a value, or `{ error }`
  */
 export function completeCall(id, answer) {
-  take(id)?.settle(answer);
+  const call = take(id);
+  if (call === undefined) return;
+  if (call.event !== null) op_run_for(call.event.slot, call.event.id);
+  call.settle(answer);
 }
 
 /**
@@ -49,8 +55,9 @@ export function completeCall(id, answer) {
  * @returns {Promise<T>}
  */
 export function answerOf(id, convert) {
-  const cell = currentEvent()?.cell ?? null;
-  const section = currentEvent()?.section ?? null;
+  const event = currentEvent();
+  const cell = event?.cell ?? null;
+  const section = event?.section ?? null;
   return new Promise((resolve, reject) => {
     if (cell !== null) cell.holds++;
     const deliver = (/** @type {any} */ answer) => {
@@ -66,7 +73,7 @@ export function answerOf(id, convert) {
       if (cell === null) settle();
       else cell.resume(section, settle);
     };
-    waiting.set(id, { cell, settle: deliver });
+    waiting.set(id, { event, settle: deliver });
   });
 }
 

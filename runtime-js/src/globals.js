@@ -2,7 +2,7 @@
 // @ts-check
 
 import { core } from "ext:core/mod.js";
-import { op_crypto_timing_safe_equal } from "ext:core/ops";
+import { op_crypto_timing_safe_equal, op_run_for } from "ext:core/ops";
 import { consoleMethods, logException } from "./console.js";
 import { currentEvent, forbidAtGlobalScope, throughGate, withContext } from "./context.js";
 import { fetch } from "./calls.js";
@@ -32,8 +32,9 @@ function startTimer(callback, delay, args, repeat) {
       "QuotaExceededError",
     );
   }
-  const cell = currentEvent()?.cell ?? null;
-  const section = currentEvent()?.section ?? null;
+  const event = currentEvent();
+  const cell = event?.cell ?? null;
+  const section = event?.section ?? null;
   let id = 0;
   const fire = () => {
     if (!running.has(id)) return;
@@ -46,6 +47,7 @@ function startTimer(callback, delay, args, repeat) {
   };
   const context = core.getAsyncContext();
   const run = () => {
+    if (event !== null) op_run_for(event.slot, event.id);
     if (cell === null) fire();
     // It may run later, when the gate opens: on behalf of the same event then as now.
     else cell.resume(section, () => withContext(context, fire));

@@ -28,6 +28,20 @@ pub struct Config {
     pub host_idle_ms: u64,
     /// New cells avoid a host with this many waiting events (default 8) while another has room.
     pub host_busy_waiting: u32,
+    /// A cell whose events take this much of the time between two looks at it, in thousandths,
+    /// keeps its isolate busy (default 400): it moves to an emptier one when it is idle for a
+    /// moment.
+    pub hot_permille: u64,
+    /// Time over which the work of a cell is judged, at least, in ms (default 5,000).
+    pub hot_window_ms: u64,
+    /// The how many-th broken limit of CPU time or memory keeps a cell out (default 3).
+    pub quarantine_strikes: u32,
+    /// For how long that is at first, in ms (default 10,000); it doubles with each further time.
+    pub quarantine_first_ms: u64,
+    /// For how long at most, in ms (default 3,600,000).
+    pub quarantine_max_ms: u64,
+    /// A cell that breaks no limit for this long starts afresh, in ms (default 600,000).
+    pub quarantine_forget_ms: u64,
     /// Cells that may be leaving at the same time when many must, until their records are written
     /// (default 64).
     pub evictions_max: usize,
@@ -55,6 +69,12 @@ impl Default for Config {
             stateless_grow_waiting: 2,
             host_idle_ms: 30_000,
             host_busy_waiting: 8,
+            hot_permille: 400,
+            hot_window_ms: 5_000,
+            quarantine_strikes: 3,
+            quarantine_first_ms: 10_000,
+            quarantine_max_ms: 3_600_000,
+            quarantine_forget_ms: 600_000,
             evictions_max: 64,
             log_budget_bytes: 64 << 20,
             checkpoints_max: 4,

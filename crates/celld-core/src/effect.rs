@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{CellId, Generation, HostId, ScriptName, WallMs};
+use crate::{CellId, CellLimit, Generation, HostId, ScriptName, WallMs};
 
 /// Something to do. Effects are carried out in order; none of them may block the core's thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,6 +154,17 @@ pub enum Effect {
         /// When it was to fire.
         scheduled: WallMs,
     },
+    /// A cell is kept out, because it has broken limits again and again.
+    Quarantined {
+        /// Which cell.
+        cell: CellId,
+        /// The limit that it broke last.
+        limit: CellLimit,
+        /// How often it has broken limits.
+        strikes: u32,
+        /// When it is let in again.
+        until: WallMs,
+    },
     /// Every cell and every host is gone.
     Drained,
 }
@@ -178,6 +189,11 @@ pub enum Refusal {
     HostFailed,
     /// The node is full of cells that are at work.
     Full,
+    /// The cell has broken limits again and again.
+    Quarantined {
+        /// How much longer it is kept out, in ms.
+        remaining_ms: u64,
+    },
     /// The node is shutting down.
     ShuttingDown,
 }
@@ -187,6 +203,10 @@ pub enum Refusal {
 pub enum Leave {
     /// It has been idle, or its place is needed.
     Idle,
+    /// It keeps its isolate busy and moves to another.
+    Busy,
+    /// It has broken limits again and again.
+    Quarantined,
     /// Newer code has been adopted.
     NewCode,
     /// Its class is no longer deployed.

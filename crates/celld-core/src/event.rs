@@ -1,6 +1,6 @@
 //! What the shell tells the core.
 
-use crate::{CellId, Generation, HostId, MonoMs, NamespaceKey, ScriptName, WallMs};
+use crate::{CellId, CellLimit, Generation, HostId, MonoMs, NamespaceKey, ScriptName, WallMs};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +77,13 @@ pub enum Event {
         /// Which cell.
         cell: CellId,
     },
+    /// A cell broke a limit, and was reset for it.
+    LimitBroken {
+        /// Which cell.
+        cell: CellId,
+        /// Which limit.
+        limit: CellLimit,
+    },
     /// A cell has left its host.
     Evicted {
         /// Which cell.
@@ -151,6 +158,8 @@ pub struct Activity {
     pub last_used: MonoMs,
     /// An event is in progress or on its way to it.
     pub busy: bool,
+    /// Time that its events have taken in its isolate since it came there, in µs.
+    pub spent_us: u64,
 }
 
 /// What a cell's record says about its alarm.

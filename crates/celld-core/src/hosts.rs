@@ -27,6 +27,17 @@ pub(crate) struct Host {
     check_at: Option<MonoMs>,
     /// When its load is looked at again, while it has much to do.
     load_at: Option<MonoMs>,
+    /// What its cells take of it together, in thousandths of its time.
+    pub(crate) permille: u64,
+}
+
+/// Where a cell could be alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In this host.
+    Empty(HostId),
+    /// In another host.
+    New,
 }
 
 impl Host {
@@ -54,6 +65,7 @@ impl Core {
             waiting: 0,
             check_at: None,
             load_at: None,
+            permille: 0,
         };
         self.hosts.insert(id, host);
         self.out.push(Effect::StartHost {
@@ -69,35 +81,78 @@ impl Core {
     ///
     /// Cells are packed: the fullest host that has room and is not busy takes the next one. When
     /// every host with room is busy, a new one is started, unless the script is spread over as
-    /// many hosts as stateless pools may have; then the least busy one takes it.
-    pub(crate) fn place(&mut self, script: &ScriptName, generation: Generation) -> HostId {
+    /// many hosts as stateless pools may have; then the least busy one takes it. A cell that
+    /// kept an isolate busy gets one of its own, if there may be another.
+    pub(crate) fn place(
+        &mut self,
+        cell: &CellId,
+        script: &ScriptName,
+        generation: Generation,
+    ) -> HostId {
+        if self.hot.contains_key(cell) {
+            match self.own_place(script, generation) {
+                Some(Place::Empty(id)) => return id,
+                Some(Place::New) => return self.start_host(script, generation, HostRole::Cells),
+                None => {}
+            }
+        }
         let room = match self.sabotage.is(Fault::Overpack) {
             true => usize::MAX,
             false => self.config.cells_per_host_max,
         };
-        let own = |host: &Host| {
-            host.role == HostRole::Cells && host.script == *script && host.generation == generation
-        };
         let with_room = || {
-            self.hosts
-                .iter()
-                .filter(|(_, host)| own(host) && host.cells.len() < room)
+            self.cell_hosts(script, generation)
+                .filter(|(_, host)| host.cells.len() < room)
+        };
+        let is_calm = |host: &Host| {
+            host.waiting < self.config.host_busy_waiting && host.permille < self.config.hot_permille
         };
         let calm = with_room()
-            .filter(|(_, host)| host.waiting < self.config.host_busy_waiting)
-            .max_by_key(|(id, host)| (host.cells.len(), std::cmp::Reverse(**id)))
-            .map(|(id, _)| *id);
+            .filter(|(_, host)| is_calm(host))
+            .max_by_key(|(id, host)| (host.cells.len(), std::cmp::Reverse(*id)))
+            .map(|(id, _)| id);
         if let Some(id) = calm {
             return id;
         }
-        let spread = self.hosts.values().filter(|host| own(host)).count();
+        let spread = self.cell_hosts(script, generation).count();
         let least_busy = with_room()
-            .min_by_key(|(id, host)| (host.waiting, host.cells.len(), **id))
-            .map(|(id, _)| *id);
+            .min_by_key(|(id, host)| (host.waiting, host.permille, host.cells.len(), *id))
+            .map(|(id, _)| id);
         match least_busy {
             Some(id) if spread >= self.config.stateless_hosts_max => id,
             _ => self.start_host(script, generation, HostRole::Cells),
         }
+    }
+
+    /// Hosts that run cells of one deployment.
+    fn cell_hosts<'a>(
+        &'a self,
+        script: &'a ScriptName,
+        generation: Generation,
+    ) -> impl Iterator<Item = (HostId, &'a Host)> {
+        self.hosts
+            .iter()
+            .filter(move |(_, host)| {
+                host.role == HostRole::Cells
+                    && host.script == *script
+                    && host.generation == generation
+            })
+            .map(|(id, host)| (*id, host))
+    }
+
+    /// Where a cell that keeps an isolate busy could be alone. There are at most as many isolates
+    /// of that kind as stateless pools may have.
+    pub(crate) fn own_place(&self, script: &ScriptName, generation: Generation) -> Option<Place> {
+        let mut hosts = self.cell_hosts(script, generation);
+        let empty = hosts.find(|(_, host)| host.cells.is_empty());
+        if let Some((id, _)) = empty {
+            return Some(Place::Empty(id));
+        }
+        let is_busy = |host: &Host| host.permille >= self.config.hot_permille;
+        let busy = self
+            .cell_hosts(script, generation)
+            .filter(|(_, host)| is_busy(host));
+        (busy.count() < self.config.stateless_hosts_max).then_some(Place::New)
     }
 
     pub(crate) fn host_ready(&mut self, id: HostId, now: MonoMs) {

@@ -7,6 +7,7 @@ use crate::checkpoints::Checkpoints;
 use crate::effect::{Effect, Effects, Refusal};
 use crate::event::Event;
 use crate::hosts::Host;
+use crate::quarantine::Quarantine;
 use crate::residency::{Cell, State};
 use crate::sabotage::Sabotage;
 use crate::scripts::Script;
@@ -65,6 +66,10 @@ pub struct Core {
     pub(crate) leaving: BTreeSet<CellId>,
     /// Resident cells that leave once they have nothing to do.
     pub(crate) hurried: BTreeSet<CellId>,
+    /// Cells that keep an isolate busy, with what they take of it in thousandths: they want an
+    /// emptier one.
+    pub(crate) hot: BTreeMap<CellId, u64>,
+    pub(crate) quarantine: Quarantine,
     pub(crate) evicting: usize,
     /// Cells without a host whose record is being written.
     pub(crate) saving_out: usize,
@@ -94,6 +99,8 @@ pub struct Counts {
     pub alarms: usize,
     /// Cells whose latest data a dead session left in its log only.
     pub recovered_cells: usize,
+    /// Cells that are kept out because they broke limits again and again.
+    pub quarantined: usize,
 }
 
 impl Core {
@@ -111,6 +118,8 @@ impl Core {
             by_use: BTreeSet::new(),
             leaving: BTreeSet::new(),
             hurried: BTreeSet::new(),
+            hot: BTreeMap::new(),
+            quarantine: Quarantine::default(),
             evicting: 0,
             saving_out: 0,
             compacting: 0,
@@ -154,6 +163,7 @@ impl Core {
             Event::ImageFailed { cell } => self.image_failed(cell, now.mono),
             Event::CellActivity { cell, activity } => self.cell_activity(cell, activity, now.mono),
             Event::CellLost { host, cell } => self.cell_lost(host, cell, now.mono),
+            Event::LimitBroken { cell, limit } => self.limit_broken(cell, limit, now),
             Event::Evicted { cell, unsaved } => self.evicted(cell, unsaved, now.mono),
             Event::Saved { cell } => {
                 self.checkpoints.saved(&cell);
@@ -235,6 +245,7 @@ impl Core {
             cell_hosts: self.hosts.len() - stateless,
             alarms: self.alarms.len(),
             recovered_cells: self.checkpoints.recovered_len(),
+            quarantined: self.quarantine.count(self.last.mono),
         }
     }
 

@@ -15,12 +15,14 @@ use crate::effect::{Effect, Leave, Refusal};
 use crate::event::Activity;
 use crate::machine::{Core, Timer};
 use crate::sabotage::Fault;
-use crate::{CellId, HostId, MonoMs};
+use crate::{CellId, CellLimit, HostId, MonoMs, Now};
 
 /// While the node is full, idle cells are looked for this often.
 const ROOM_LOOK_MS: u64 = 250;
 /// A cell that is to leave once it has nothing to do is looked at this often.
 const HURRY_LOOK_MS: u64 = 20;
+/// Cells that are remembered as keeping an isolate busy.
+const HOT_MAX: usize = 1_024;
 /// Cells that are looked at each time.
 const ROOM_PROBES_MAX: usize = 32;
 
@@ -49,6 +51,8 @@ pub(crate) enum State {
         resting: bool,
         /// A checkpoint is under way.
         saving: bool,
+        /// The last measurement of its work: when it was taken, and what it showed.
+        measured: Measured,
     },
     /// The host is letting it go.
     Evicting { host: HostId },
@@ -56,6 +60,15 @@ pub(crate) enum State {
     Saving,
     /// Its record is being rebuilt from the log.
     Compacting,
+}
+
+/// What a cell takes of its isolate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measured {
+    at: MonoMs,
+    spent_us: u64,
+    /// In thousandths of the time between the last two measurements.
+    pub(crate) permille: u64,
 }
 
 impl State {
@@ -103,6 +116,9 @@ impl Core {
                 cell,
                 why: Refusal::NoClass,
             });
+        } else if let Some(remaining_ms) = self.kept_out(&cell, now) {
+            let why = Refusal::Quarantined { remaining_ms };
+            self.out.push(Effect::Refuse { cell, why });
         } else if !self.queued.is_empty() || self.resident_count() >= self.config.resident_max {
             self.queue(cell, now);
         } else {
@@ -260,12 +276,22 @@ impl Core {
             return;
         }
         held.wanted = false;
+        let permille = self.hot.get(&cell).copied().unwrap_or(0);
+        self.add_load(host, permille);
+        let Some(held) = self.cells.get_mut(&cell) else {
+            return;
+        };
         held.state = State::Resident {
             host,
             used: now,
             check_at: None,
             resting: false,
             saving: false,
+            measured: Measured {
+                at: now,
+                spent_us: 0,
+                permille,
+            },
         };
         self.by_use.insert((now, cell.clone()));
         let first_look = now.plus(self.first_look_ms());
@@ -301,9 +327,88 @@ impl Core {
         }
     }
 
+    fn kept_out(&self, cell: &CellId, now: MonoMs) -> Option<u64> {
+        if self.sabotage.is(Fault::IgnoreQuarantine) {
+            return None;
+        }
+        self.quarantine.remaining_ms(cell, now)
+    }
+
+    /// A cell broke a limit. One that does so again and again leaves at once, and is kept out.
+    pub(crate) fn limit_broken(&mut self, cell: CellId, limit: CellLimit, now: Now) {
+        let Some((strikes, keep_out_ms)) = self.quarantine.strike(&cell, now.mono, &self.config)
+        else {
+            return;
+        };
+        if matches!(
+            self.cells.get(&cell).map(|held| &held.state),
+            Some(State::Resident { .. })
+        ) {
+            self.leaving.insert(cell.clone());
+        }
+        self.out.push(Effect::Quarantined {
+            cell,
+            limit,
+            strikes,
+            until: now.wall.plus(keep_out_ms),
+        });
+    }
+
+    /// Judges what a cell takes of its isolate. One that keeps others waiting is to move.
+    fn measure(&mut self, cell: &CellId, spent_us: u64, now: MonoMs) {
+        let (least_ms, hot) = (self.config.hot_window_ms, self.config.hot_permille);
+        let Some(Cell {
+            state: State::Resident { host, measured, .. },
+            ..
+        }) = self.cells.get_mut(cell)
+        else {
+            return;
+        };
+        let passed_ms = now.get().saturating_sub(measured.at.get());
+        if passed_ms < least_ms.max(1) {
+            return;
+        }
+        // 1,000 µs in a ms, and 1,000 thousandths.
+        let permille = spent_us.saturating_sub(measured.spent_us) / passed_ms;
+        let (host, before) = (*host, measured.permille);
+        *measured = Measured {
+            at: now,
+            spent_us,
+            permille,
+        };
+        if permille < hot {
+            self.hot.remove(cell);
+        } else if self.hot.len() < HOT_MAX || self.hot.contains_key(cell) {
+            self.hot.insert(cell.clone(), permille);
+        }
+        self.take_load(host, before);
+        self.add_load(host, permille);
+    }
+
+    fn add_load(&mut self, host: HostId, permille: u64) {
+        if let Some(host) = self.hosts.get_mut(&host) {
+            host.permille += permille;
+        }
+    }
+
+    fn take_load(&mut self, host: HostId, permille: u64) {
+        if let Some(host) = self.hosts.get_mut(&host) {
+            host.permille = host.permille.saturating_sub(permille);
+        }
+    }
+
+    /// True when a cell keeps others waiting in its isolate, and could have one of its own.
+    fn should_move(&self, cell: &CellId, host: HostId) -> bool {
+        self.hot.contains_key(cell)
+            && self.hosts.get(&host).is_some_and(|home| {
+                home.cells.len() > 1 && self.own_place(&home.script, home.generation).is_some()
+            })
+    }
+
     /// Takes what a look at a cell has shown. An idle cell first rests, and leaves when it has been
     /// idle for longer; at once when its place is needed.
     pub(crate) fn cell_activity(&mut self, cell: CellId, activity: Activity, now: MonoMs) {
+        self.measure(&cell, activity.spent_us, now);
         let needed = self.queued.len() > self.evicting;
         let rest_after = self.first_look_ms();
         let Some(Cell {
@@ -328,7 +433,9 @@ impl Core {
         self.by_use.remove(&(*used, cell.clone()));
         *used = known;
         self.by_use.insert((known, cell.clone()));
-        let hurried = self.hurried.contains(&cell);
+        let (host, resting) = (*host, *resting);
+        let moves = self.should_move(&cell, host);
+        let hurried = moves || self.hurried.contains(&cell);
         let haste = self.sabotage.is(Fault::RestTooSoon);
         let rest_at = activity.last_used.plus(rest_after);
         let leave_at = activity.last_used.plus(self.config.idle_after_ms);
@@ -343,16 +450,27 @@ impl Core {
             self.leaving.insert(cell);
             return;
         }
-        if !*resting && (rest_at <= now || haste) {
-            *resting = true;
-            let (cell, host) = (cell.clone(), *host);
+        let rests = resting || rest_at <= now || haste;
+        if rests && !resting {
+            self.note_rest(&cell);
+            let cell = cell.clone();
             self.out.push(Effect::Rest { cell, host });
         }
-        let next = match *resting {
+        let next = match rests {
             true => leave_at,
             false => rest_at,
         };
         self.look_later(&cell, next.max(now.plus(1)));
+    }
+
+    fn note_rest(&mut self, cell: &CellId) {
+        if let Some(Cell {
+            state: State::Resident { resting, .. },
+            ..
+        }) = self.cells.get_mut(cell)
+        {
+            *resting = true;
+        }
     }
 
     /// How long a cell has to be idle before it is told to rest.
@@ -378,14 +496,19 @@ impl Core {
         self.leaving.extend(held_back);
     }
 
-    fn evict(&mut self, cell: CellId, host: HostId, _now: MonoMs) {
+    fn evict(&mut self, cell: CellId, host: HostId, now: MonoMs) {
         let (why, grace_ms) = if let Some(grace_ms) = self.draining {
             (Leave::ShuttingDown, grace_ms)
         } else if !self.owners.contains_key(&cell.namespace) {
             (Leave::ClassRemoved, self.config.adopt_grace_ms)
         } else if !self.is_current(&cell, host) {
             (Leave::NewCode, self.config.adopt_grace_ms)
+        } else if self.kept_out(&cell, now).is_some() {
+            (Leave::Quarantined, 0)
+        } else if self.should_move(&cell, host) {
+            (Leave::Busy, self.config.idle_grace_ms)
         } else {
+            self.hot.remove(&cell);
             (Leave::Idle, self.config.idle_grace_ms)
         };
         self.unsettle(&cell);
@@ -406,16 +529,26 @@ impl Core {
     fn unsettle(&mut self, cell: &CellId) {
         self.leaving.remove(cell);
         self.hurried.remove(cell);
-        if let Some(Cell {
-            state: State::Resident { used, check_at, .. },
+        let Some(Cell {
+            state:
+                State::Resident {
+                    host,
+                    used,
+                    check_at,
+                    measured,
+                    ..
+                },
             ..
         }) = self.cells.get(cell)
-        {
-            self.by_use.remove(&(*used, cell.clone()));
-            if let Some(at) = check_at {
-                self.timers.remove(&(*at, Timer::Cell(cell.clone())));
-            }
+        else {
+            return;
+        };
+        let (host, permille) = (*host, measured.permille);
+        self.by_use.remove(&(*used, cell.clone()));
+        if let Some(at) = check_at {
+            self.timers.remove(&(*at, Timer::Cell(cell.clone())));
         }
+        self.take_load(host, permille);
     }
 
     pub(crate) fn evicted(&mut self, cell: CellId, unsaved: bool, now: MonoMs) {

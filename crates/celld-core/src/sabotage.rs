@@ -16,6 +16,8 @@ pub(crate) enum Fault {
     DoubleAlarm,
     /// A request for a host that died is forgotten.
     ForgetHostLoss,
+    /// A cell that is kept out is let in.
+    IgnoreQuarantine,
     /// A cell is told to rest although it was used a moment ago.
     RestTooSoon,
 }

@@ -143,7 +143,7 @@ impl Core {
     /// Finds another host for a cell that is being loaded.
     pub(crate) fn place_again(&mut self, cell: CellId) {
         let target = self.target(&cell);
-        let host = target.map(|(script, generation)| self.place(&script, generation));
+        let host = target.map(|(script, generation)| self.place(&cell, &script, generation));
         if let Some(id) = host
             && let Some(held) = self.hosts.get_mut(&id)
         {

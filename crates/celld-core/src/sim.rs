@@ -4,6 +4,7 @@
 //! - a cell is in at most one live host, and a host has no more cells than allowed;
 //! - a cell is read only while nothing writes it, and comes to life with its latest data;
 //! - an alarm runs when it is due, as it was set last, and once at a time;
+//! - a cell that breaks limits again and again is kept out for as long as was said;
 //! - a cell rests when it has been idle for long enough, not before;
 //! - and, when the world has come to rest, that nobody waits any more and no alarm is overdue.
 //!
@@ -56,6 +57,7 @@ fn every_planted_fault_is_noticed() {
         (Fault::DoubleAlarm, "alarm"),
         (Fault::ForgetHostLoss, "wait"),
         (Fault::RestTooSoon, "rests"),
+        (Fault::IgnoreQuarantine, "kept out"),
     ];
     for (fault, expected) in faults {
         let broken = (0..SEEDS).find_map(|seed| run(seed, Some(fault)).err());

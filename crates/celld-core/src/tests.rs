@@ -31,8 +31,12 @@ impl Bench {
     }
 
     fn tell(&mut self, event: Event) -> Vec<Effect> {
+        self.tell_at(1, event)
+    }
+
+    fn tell_at(&mut self, ms: u64, event: Event) -> Vec<Effect> {
         let now = Now {
-            mono: MonoMs::new(1),
+            mono: MonoMs::new(ms),
             wall: WallMs::new(1),
         };
         self.0.handle_event(event, now);
@@ -160,6 +164,7 @@ fn a_cell_that_is_to_leave_when_idle_waits_for_its_work_only() {
         activity: Activity {
             last_used: MonoMs::new(1),
             busy,
+            spent_us: 0,
         },
     };
     assert_eq!(evicted(&bench.tell(activity(1, false))), [cell(1)]);
@@ -174,4 +179,63 @@ fn a_cell_that_is_to_leave_when_idle_waits_for_its_work_only() {
     });
     bench.load(&cell(1));
     assert_eq!(evicted(&bench.tell(activity(1, false))), []);
+}
+
+/// The hosts that are started, and the cells that are handed over with their hosts.
+fn started(effects: &[Effect]) -> (Vec<HostId>, Vec<(CellId, HostId)>) {
+    let mut all = (Vec::new(), Vec::new());
+    for effect in effects {
+        match effect {
+            Effect::StartHost { host, .. } => all.0.push(*host),
+            Effect::Activate { cell, host } => all.1.push((cell.clone(), *host)),
+            _ => {}
+        }
+    }
+    all
+}
+
+#[test]
+fn a_cell_that_keeps_its_isolate_busy_moves_to_one_of_its_own_at_an_idle_moment() {
+    let mut bench = Bench::new(Config::default());
+    let first = bench.load(&cell(1)).expect("a host is started for it");
+    bench.tell(Event::HostReady { host: first });
+    bench.load(&cell(2));
+    let look = |busy, spent_us| Event::CellActivity {
+        cell: cell(1),
+        activity: Activity {
+            last_used: MonoMs::new(10_000),
+            busy,
+            spent_us,
+        },
+    };
+    // Nine of ten seconds.
+    assert_eq!(evicted(&bench.tell_at(10_001, look(true, 9_000_000))), []);
+    let (at, _) = bench.0.poll_deadline().expect("it is looked at again");
+    assert!(at < MonoMs::new(10_100), "soon: {at:?}");
+    let effects = bench.tell_at(10_050, look(false, 9_000_000));
+    assert_eq!(evicted(&effects), [cell(1)]);
+    assert!(effects.iter().any(|effect| matches!(
+        effect,
+        Effect::Evict {
+            why: crate::Leave::Busy,
+            ..
+        }
+    )));
+    let gone = Event::Evicted {
+        cell: cell(1),
+        unsaved: false,
+    };
+    bench.tell_at(10_051, Event::Wanted { cell: cell(1) });
+    let (hosts, _) = started(&bench.tell_at(10_052, gone));
+    let second = *hosts.first().expect("a host of its own");
+    bench.tell_at(10_053, Event::HostReady { host: second });
+    let (_, cells) = started(&bench.tell_at(10_054, Event::ImageLoaded { cell: cell(1) }));
+    assert_eq!(cells, [(cell(1), second)]);
+    // A new cell goes where there is room, although the other isolate is emptier.
+    bench.tell_at(10_055, Event::Wanted { cell: cell(3) });
+    let (_, cells) = started(&bench.tell_at(10_056, Event::ImageLoaded { cell: cell(3) }));
+    assert_eq!(cells, [(cell(3), first)]);
+    // Alone it stays where it is, however busy.
+    let alone = bench.tell_at(30_000, look(false, 18_000_000));
+    assert_eq!(evicted(&alone), []);
 }

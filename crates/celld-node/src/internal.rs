@@ -9,6 +9,9 @@ use serde_json::json;
 
 use crate::node::NodeHandle;
 
+/// Cells that `/cells` names at most.
+const QUARANTINED_SHOWN_MAX: usize = 1_000;
+
 impl NodeHandle {
     /// Answers a request of the internal listener. Who may ask is the listener's to check;
     /// `/healthz` and `/readyz` tell nothing and may be asked by anybody.
@@ -25,11 +28,38 @@ impl NodeHandle {
             "/readyz" if self.is_ready() => text(StatusCode::OK, "ready\n"),
             "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
             "/debug/metrics" => self.metrics(),
+            "/cells" => self.cells(),
             _ => text(
                 StatusCode::NOT_FOUND,
-                "Known here: /healthz, /readyz, /debug/metrics.\n",
+                "Known here: /healthz, /readyz, /cells, /debug/metrics.\n",
             ),
         }
+    }
+
+    /// What is out of the ordinary with cells: those that are kept out, and why.
+    fn cells(&self) -> Response<Bytes> {
+        let shared = &self.shared;
+        let counts = *shared.counts.lock();
+        let now = shared.clock.now().wall;
+        let all = shared.quarantined.lock();
+        let kept_out = all.iter().filter(|(_, why)| why.until > now);
+        let quarantined: Vec<_> = kept_out
+            .take(QUARANTINED_SHOWN_MAX)
+            .map(|(cell, why)| {
+                json!({
+                    "namespace": cell.namespace.as_str(),
+                    "id": cell.object.to_hex(),
+                    "why": why.reason(),
+                    "times": why.strikes,
+                    "until_ms": why.until.get(),
+                })
+            })
+            .collect();
+        json_answer(&json!({
+            "resident": counts.cells,
+            "quarantined_count": counts.quarantined,
+            "quarantined": quarantined,
+        }))
     }
 
     fn metrics(&self) -> Response<Bytes> {
@@ -60,6 +90,7 @@ impl NodeHandle {
                 "resident": counts.cells,
                 "waiting_for_place": counts.cells_waiting,
                 "recovered_unsaved": counts.recovered_cells,
+                "quarantined": counts.quarantined,
                 "activations": total(&counters.activations),
                 "evictions": total(&counters.evictions),
                 "records_written": total(&counters.saves),
@@ -85,12 +116,16 @@ impl NodeHandle {
             },
             "bucket": bucket,
         });
-        let mut response = Response::new(Bytes::from(body.to_string()));
-        response
-            .headers_mut()
-            .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        response
+        json_answer(&body)
     }
+}
+
+fn json_answer(body: &serde_json::Value) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from(body.to_string()));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 fn text(status: StatusCode, text: &'static str) -> Response<Bytes> {

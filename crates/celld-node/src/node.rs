@@ -369,6 +369,7 @@ fn share(
         core,
         blobs: BlobCache::default(),
         draining: AtomicBool::new(false),
+        quarantined: Mutex::default(),
         counts: Mutex::default(),
         counters: Counters::default(),
     })

@@ -50,6 +50,15 @@ pub(crate) fn refusal(why: Refusal, namespace: &str, detail: Option<&str>) -> Ev
                 "Durable Object is overloaded. The node holds as many objects as it may, and all are at work.",
             )
         },
+        Refusal::Quarantined { remaining_ms } => EventError {
+            overloaded: true,
+            ..EventError::new(format!(
+                "Durable Object is quarantined for another {} s: {} again and again. Other objects \
+                 are not affected.",
+                remaining_ms.div_ceil(1_000),
+                detail.unwrap_or("it exceeded a limit"),
+            ))
+        },
         Refusal::ShuttingDown => retryable("The node is shutting down.".into()),
     }
 }
@@ -59,11 +68,17 @@ pub(crate) fn leaving(why: Leave) -> EventError {
     let error = EventError::reset(match why {
         Leave::Idle => "Durable Object was evicted; its unfinished work was ended.",
         Leave::NewCode => "Durable Object reset because its code was updated.",
+        Leave::Busy => {
+            "Durable Object was moved to another isolate; its unfinished work was ended."
+        }
+        Leave::Quarantined => {
+            "Durable Object reset because it exceeded a limit again and again. It is quarantined for a while."
+        }
         Leave::ClassRemoved => "Durable Object reset because its class is no longer deployed.",
         Leave::ShuttingDown => "Durable Object reset because the node is shutting down.",
     });
     EventError {
-        retryable: why != Leave::ClassRemoved,
+        retryable: !matches!(why, Leave::ClassRemoved | Leave::Quarantined),
         ..error
     }
 }

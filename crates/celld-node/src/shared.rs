@@ -1,9 +1,10 @@
 //! What every part of a node holds on to.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
-use celld_core::{CellId, Counts, Event, HostId, ScriptName};
+use celld_core::{CellId, CellLimit, Counts, Event, HostId, ScriptName, WallMs};
 use celld_runtime::api::{Limits, WorkerCode, WorkerEvent};
 use celld_runtime::exchange::EventError;
 use celld_runtime::socket::CellSockets;
@@ -46,8 +47,29 @@ pub(crate) struct Shared {
     /// Static files that were read lately.
     pub(crate) blobs: BlobCache,
     pub(crate) draining: AtomicBool,
+    /// Cells that are kept out, and some that were; the core decides.
+    pub(crate) quarantined: Mutex<BTreeMap<CellId, Quarantined>>,
     pub(crate) counts: Mutex<Counts>,
     pub(crate) counters: Counters,
+}
+
+/// Why a cell is kept out, and until when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quarantined {
+    pub(crate) limit: CellLimit,
+    /// How often it broke limits.
+    pub(crate) strikes: u32,
+    pub(crate) until: WallMs,
+}
+
+impl Quarantined {
+    /// The limit that the cell broke last, in words.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self.limit {
+            CellLimit::Cpu => "it exceeded the limit of CPU time",
+            CellLimit::Memory => "it exceeded the limit of memory",
+        }
+    }
 }
 
 /// Totals since the node's start.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use celld_core::{CellId, Event, HostId, Lsn, WallMs};
+use celld_core::{CellId, CellLimit, Event, HostId, Lsn, WallMs};
 use celld_runtime::api::{
     ASSETS_WORKER, CellEvent, Commit, ConsoleLine, OnDurable, WorkerCode, WorkerEvent, World,
 };
@@ -122,6 +122,11 @@ impl World for RoutedWorld {
             host,
             cell: cell.clone(),
         });
+    }
+
+    fn limit_broken(&self, cell: &CellId, limit: CellLimit) {
+        let cell = cell.clone();
+        self.0.tell(Event::LimitBroken { cell, limit });
     }
 
     fn host_load(&self, host: HostId, waiting_events: usize) {

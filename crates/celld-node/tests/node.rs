@@ -518,3 +518,47 @@ async fn requests_do_not_wait_for_a_worker_that_cannot_be_started_again() {
     }
     panic!("the Worker does not come back");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cell_that_breaks_limits_again_and_again_is_kept_out_for_a_while_and_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path(), |config| {
+        config.core.quarantine_first_ms = 1_500;
+    });
+    bench.deploy("one", &["Counter"]).await.unwrap();
+    let (bad, good) = (cell("Counter", 1), cell("Counter", 2));
+    assert_eq!(bench.cell(&bad, "/add").await.unwrap(), "1 name");
+    let shown = async || bench.internal("/cells").await;
+    for _ in 0..2 {
+        bench.cell(&bad, "/burn").await.unwrap_err();
+        assert_eq!(bench.cell(&bad, "/get").await.unwrap(), "1 name");
+    }
+    assert_eq!(shown().await["quarantined"], serde_json::json!([]));
+    bench.cell(&bad, "/burn").await.unwrap_err();
+    bench
+        .until_async("it is kept out", async |bench| {
+            let answer = bench.cell(&bad, "/get").await;
+            answer.is_err_and(|error| {
+                error.overloaded
+                    && error
+                        .message
+                        .starts_with("Durable Object is quarantined for another")
+            })
+        })
+        .await;
+    assert_eq!(bench.cell(&good, "/add").await.unwrap(), "1 name");
+    let quarantined = &shown().await["quarantined"][0];
+    assert_eq!(quarantined["id"], bad.object.to_hex());
+    assert_eq!(quarantined["times"], 3);
+    assert!(quarantined["until_ms"].as_i64().unwrap() > wall_ms());
+    bench
+        .until_async("it is let in again, with its data", async |bench| {
+            bench
+                .cell(&bad, "/get")
+                .await
+                .is_ok_and(|text| text == "1 name")
+        })
+        .await;
+    assert_eq!(shown().await["quarantined"], serde_json::json!([]));
+    bench.check();
+}

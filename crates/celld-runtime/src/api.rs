@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use celld_core::{CellId, Epoch, HostId, Lsn, NamespaceKey, Txid};
+use celld_core::{CellId, CellLimit, Epoch, HostId, Lsn, NamespaceKey, Txid};
 
 use crate::exchange::{Body, EventError, HttpRequest, HttpResponse, Reply};
 use crate::pulse::Pulse;
@@ -383,6 +383,9 @@ pub trait World: Send + Sync + 'static {
 
     /// A cell's constructor failed or the object was reset: it is no longer resident.
     fn cell_lost(&self, host: HostId, cell: &CellId);
+
+    /// A cell broke a limit of its host, and was reset for it; or its host is about to be lost for it.
+    fn limit_broken(&self, cell: &CellId, limit: CellLimit);
 
     /// How busy the host is: called when it goes idle and when events pile up.
     fn host_load(&self, host: HostId, waiting_events: usize);

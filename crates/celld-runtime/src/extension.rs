@@ -19,6 +19,7 @@ deno_core::extension!(
         ops::events::op_cell_reset,
         ops::events::op_alarm_begin,
         ops::events::op_cell_wake,
+        ops::events::op_run_for,
         ops::bodies::op_body_open,
         ops::bodies::op_body_read,
         ops::bodies::op_body_write,

@@ -10,6 +10,7 @@ pub mod host;
 mod isolate;
 mod loader;
 mod memory;
+mod meter;
 mod ops;
 pub mod pulse;
 pub mod rpc;

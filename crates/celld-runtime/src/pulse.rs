@@ -4,7 +4,7 @@
 //! told anything: whoever looks for idle cells reads these numbers.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use celld_core::MonoMs;
 
@@ -18,6 +18,7 @@ pub struct Pulse {
     taken: AtomicU32,
     running: AtomicU32,
     used_ms: AtomicU64,
+    spent_us: AtomicU64,
 }
 
 impl Pulse {
@@ -29,6 +30,7 @@ impl Pulse {
             taken: AtomicU32::new(0),
             running: AtomicU32::new(0),
             used_ms: AtomicU64::new(0),
+            spent_us: AtomicU64::new(0),
         };
         pulse.touch();
         pulse
@@ -83,6 +85,20 @@ impl Pulse {
     /// True while an event is in progress or on its way.
     pub fn is_busy(&self) -> bool {
         self.is_expecting() || self.running.load(Ordering::Relaxed) > 0
+    }
+
+    /// Its events have taken some more of the isolate's time.
+    pub(crate) fn spend(&self, time: Duration) {
+        // The host alone writes this.
+        let spent = self.spent_us.load(Ordering::Relaxed);
+        let more = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.spent_us
+            .store(spent.saturating_add(more), Ordering::Relaxed);
+    }
+
+    /// Time that its events have taken in the isolate, in µs.
+    pub fn spent_us(&self) -> u64 {
+        self.spent_us.load(Ordering::Relaxed)
     }
 
     /// When the cell was last sent an event, or had ended all of them.

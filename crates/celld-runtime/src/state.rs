@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use celld_core::{CellId, Lsn, NamespaceKey, ObjectId};
 use celld_storage::CellDb;
@@ -51,6 +51,8 @@ pub struct Event {
     pub cell: Option<CellId>,
     /// That cell's instance.
     pub slot: u32,
+    /// CPU time that it has used, for events of stateless Workers.
+    pub spent: Duration,
     /// RPC sessions that end with it; those of cells end with the instance.
     pub sessions: HashSet<u32>,
 }
@@ -156,6 +158,8 @@ pub struct Cell {
     pub wrote: bool,
     /// Events in progress.
     pub events: usize,
+    /// CPU time that it has used since its last event began.
+    pub spent: Duration,
     /// A transaction that may span turns is open: what is written belongs to it, and outputs
     /// wait only for what was committed before.
     pub spanning: bool,
@@ -194,6 +198,8 @@ pub type CallDone = (u32, Result<CallAnswer, EventError>);
 pub struct HostState {
     /// How the host was started.
     pub config: HostConfig,
+    /// Whose time it is that passes in JavaScript.
+    pub meter: crate::meter::Meter,
     /// Through which the watchdog sees this host.
     pub watched: Option<Arc<crate::watch::Watched>>,
     /// Source of numbers for everything below.
@@ -245,6 +251,7 @@ impl HostState {
     pub fn new(config: HostConfig, namespaces: Vec<Namespace>) -> Self {
         Self {
             config,
+            meter: Default::default(),
             watched: None,
             next_id: 0,
             ids_came_round: false,

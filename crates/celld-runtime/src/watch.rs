@@ -37,6 +37,8 @@ pub struct Watched {
     isolate: v8::IsolateHandle,
     clock: libc::clockid_t,
     limit: Duration,
+    /// What the event that runs has used before this stay, in µs.
+    used_before_us: AtomicU64,
     culprit: Mutex<Option<Culprit>>,
     /// The stay that V8 has been asked to end, and has not looked up since; 0 for none. Asking
     /// twice would end whatever runs when the second request is noticed.
@@ -56,6 +58,7 @@ impl Watched {
             isolate,
             clock: if known { clock } else { libc::CLOCK_MONOTONIC },
             limit,
+            used_before_us: AtomicU64::new(0),
             culprit: Mutex::new(None),
             asked: AtomicU64::new(0),
             sql: Mutex::new(None),
@@ -94,7 +97,19 @@ impl Watched {
         *self.sql.lock() = None;
     }
 
-    fn cpu_time(&self) -> Option<Duration> {
+    /// Says what the event that is about to run has used already.
+    pub fn set_used_before(&self, used: Duration) {
+        let used = u64::try_from(used.as_micros()).unwrap_or(u64::MAX);
+        self.used_before_us.store(used, Ordering::Relaxed);
+    }
+
+    /// The limit of one event.
+    pub fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// CPU time of the host's thread since its start.
+    pub fn cpu_time(&self) -> Option<Duration> {
         let mut time = libc::timespec {
             tv_sec: 0,
             tv_nsec: 0,
@@ -102,6 +117,11 @@ impl Watched {
         // SAFETY: `time` is a live variable. The clock of a thread that has ended gives an error.
         let known = unsafe { libc::clock_gettime(self.clock, &mut time) } == 0;
         known.then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+    }
+
+    fn remaining(&self) -> Duration {
+        let used = Duration::from_micros(self.used_before_us.load(Ordering::Relaxed));
+        self.limit.saturating_sub(used)
     }
 
     fn end_execution(self: &Arc<Self>, stay: u64) {
@@ -115,8 +135,22 @@ impl Watched {
     }
 
     fn interrupt(self: &Arc<Self>) {
+        self.call_in(interrupted);
+    }
+
+    /// Ends what runs, because the heap is full. Called on the host's thread, in the middle of
+    /// an allocation.
+    pub fn end_for_memory(self: &Arc<Self>) {
+        self.call_in(out_of_memory);
+    }
+
+    /// Has V8 call `callback` on the host's thread as soon as the running script can be stopped.
+    fn call_in(
+        self: &Arc<Self>,
+        callback: unsafe extern "C" fn(v8::UnsafeRawIsolatePtr, *mut c_void),
+    ) {
         let data = Arc::into_raw(self.clone()) as *mut c_void;
-        if !self.isolate.request_interrupt(interrupted, data) {
+        if !self.isolate.request_interrupt(callback, data) {
             // SAFETY: the isolate is gone, so the callback that would have taken this reference
             // back will not run.
             drop(unsafe { Arc::from_raw(data as *const Self) });
@@ -127,7 +161,7 @@ impl Watched {
 /// Runs on the host's thread, in the middle of the offending code: notes on whose behalf it runs,
 /// and ends it.
 unsafe extern "C" fn interrupted(isolate: v8::UnsafeRawIsolatePtr, data: *mut c_void) {
-    // SAFETY: `data` is the reference that `end_execution` gave up.
+    // SAFETY: `data` is the reference that `call_in` gave up.
     let watched = unsafe { Arc::from_raw(data as *const Watched) };
     let stay = watched.asked.swap(0, Ordering::Relaxed);
     if watched.crossings.load(Ordering::Relaxed) != stay {
@@ -135,6 +169,23 @@ unsafe extern "C" fn interrupted(isolate: v8::UnsafeRawIsolatePtr, data: *mut c_
         return;
     }
     // SAFETY: V8 calls this on the isolate's own thread with the isolate entered.
+    unsafe { end_current(isolate, &watched) };
+}
+
+/// The same for the script that filled the heap.
+unsafe extern "C" fn out_of_memory(isolate: v8::UnsafeRawIsolatePtr, data: *mut c_void) {
+    // SAFETY: `data` is the reference that `call_in` gave up.
+    let watched = unsafe { Arc::from_raw(data as *const Watched) };
+    // SAFETY: V8 calls this on the isolate's own thread with the isolate entered.
+    unsafe { end_current(isolate, &watched) };
+}
+
+/// Notes on whose behalf the running script runs, and ends it.
+///
+/// # Safety
+/// The calling thread must have entered the isolate.
+unsafe fn end_current(isolate: v8::UnsafeRawIsolatePtr, watched: &Watched) {
+    // SAFETY: as required of the caller.
     let mut isolate = unsafe { v8::Isolate::from_raw_isolate_ptr(isolate) };
     let mut culprit = Culprit::default();
     if let Some(MainContext(context)) = isolate.get_slot::<MainContext>().cloned() {
@@ -201,7 +252,7 @@ fn look(hosts: &[Arc<Watched>], stays: &mut Vec<(*const Watched, u64, Duration)>
             .iter()
             .find(|stay| stay.0 == key && stay.1 == crossing)
         {
-            Some(stay) if time.saturating_sub(stay.2) >= host.limit => {
+            Some(stay) if time.saturating_sub(stay.2) >= host.remaining() => {
                 host.end_execution(crossing);
                 // Ask again at the next look: SQL that was between two statements missed the call.
                 seen.push(*stay);

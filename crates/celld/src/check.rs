@@ -153,5 +153,6 @@ impl World for Nowhere {
 
     fn cell_lost(&self, _host: HostId, _cell: &CellId) {}
 
+    fn limit_broken(&self, _cell: &CellId, _limit: celld_core::CellLimit) {}
     fn host_load(&self, _host: HostId, _waiting_events: usize) {}
 }

@@ -49,6 +49,11 @@ pub(super) struct SimCell {
     pub(super) firing: bool,
     /// The alarm that is running was moved meanwhile.
     pub(super) moved: bool,
+    /// Limits that it broke, and when it did so last.
+    pub(super) strikes: u32,
+    pub(super) struck: u64,
+    /// It is kept out until then.
+    pub(super) kept_out: u64,
     /// The firing reached a host, and this one.
     pub(super) handler: Option<HostId>,
 }

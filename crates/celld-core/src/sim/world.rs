@@ -3,14 +3,16 @@
 use super::model::{Debt, Dice, Model, SimCell, SimHost};
 use crate::sabotage::Fault;
 use crate::{
-    Activity, AlarmEnd, CellId, Config, Core, Effect, Event, Generation, HostId, HostRole, MonoMs,
-    NamespaceKey, Now, ObjectId, ScriptName, WallMs,
+    Activity, AlarmEnd, CellId, CellLimit, Config, Core, Effect, Event, Generation, HostId,
+    HostRole, MonoMs, NamespaceKey, Now, ObjectId, ScriptName, WallMs,
 };
 
 const CELLS: u64 = 12;
 const CELLS_PER_HOST: usize = 3;
 const RESIDENT: usize = 8;
 const REST_AFTER_MS: u64 = 30;
+const STRIKES: u32 = 2;
+const FORGET_MS: u64 = 500;
 const REST_STEPS: usize = 4_000;
 
 pub(super) struct World {
@@ -46,6 +48,11 @@ impl World {
             admission_wait_ms: 400,
             idle_after_ms: 60,
             hibernate_after_ms: REST_AFTER_MS,
+            hot_window_ms: 20,
+            quarantine_strikes: STRIKES,
+            quarantine_first_ms: 60,
+            quarantine_max_ms: 200,
+            quarantine_forget_ms: FORGET_MS,
             stateless_hosts_max: 3,
             host_idle_ms: 200,
             host_busy_waiting: 4,
@@ -90,7 +97,8 @@ impl World {
             88..=89 => self.reset_cell(),
             90..=94 => self.move_alarm(),
             95..=96 => self.load(),
-            97..=98 => self.pressure(),
+            97 => self.pressure(),
+            98 => self.break_limit(),
             _ => self.recovered(),
         }
     }
@@ -287,6 +295,31 @@ impl World {
         self.tell(Event::CellLost { host, cell })
     }
 
+    /// A cell uses too much CPU time; its host resets it.
+    fn break_limit(&mut self) -> Checked {
+        let Some(host) = self.some_host(|host| !host.cells.is_empty()) else {
+            return Ok(());
+        };
+        let known = self.model.hosts.get(&host).expect("it was just chosen");
+        let Some(cell) = known.cells.first().cloned() else {
+            return Ok(());
+        };
+        let now = self.now;
+        let held = self.held(&cell);
+        if now >= held.struck.max(held.kept_out) + FORGET_MS {
+            held.strikes = 0;
+        }
+        held.strikes += 1;
+        held.struck = now;
+        let (strikes, limit) = (held.strikes, CellLimit::Cpu);
+        let told = cell.clone();
+        self.tell(Event::LimitBroken { cell, limit })?;
+        let kept_out = self.held(&told).kept_out > now;
+        check(kept_out == (strikes >= STRIKES), || {
+            format!("{told} broke {strikes} limits, and kept out: {kept_out}")
+        })
+    }
+
     /// A resident cell sets, moves or deletes its alarm.
     fn move_alarm(&mut self) -> Checked {
         let cell = self.some_cell();
@@ -376,6 +409,10 @@ impl World {
                 self.held(&cell).alarm = None;
                 Ok(())
             }
+            Effect::Quarantined { cell, until, .. } => {
+                self.held(&cell).kept_out = u64::try_from(until.get()).expect("a time to come");
+                Ok(())
+            }
             Effect::Drained => {
                 self.drained = true;
                 Ok(())
@@ -440,6 +477,10 @@ impl World {
     }
 
     fn activate(&mut self, cell: &CellId, host: HostId) -> Checked {
+        let (now, kept_out) = (self.now, self.held(cell).kept_out);
+        check(kept_out <= now, || {
+            format!("{cell} comes to life while it is kept out")
+        })?;
         let homes = self.model.homes(cell);
         check(homes == 0, || format!("{cell} comes to life twice"))?;
         let held = self.held(cell);
@@ -475,9 +516,17 @@ impl World {
         let busy = !self.calm && self.dice.one_in(4);
         let held = self.held(&cell);
         let busy = busy || held.firing;
+        let last_used = MonoMs::new(held.last_used);
+        // Some cells take most of an isolate's time.
+        let permille = if cell.object.as_bytes()[0].is_multiple_of(3) {
+            700
+        } else {
+            20
+        };
         let activity = Activity {
-            last_used: MonoMs::new(held.last_used),
+            last_used,
             busy,
+            spent_us: self.now * permille,
         };
         self.tell_later(Event::CellActivity { cell, activity })
     }

@@ -98,6 +98,10 @@ impl Shell {
     pub(super) fn refuse(&mut self, cell: CellId, why: Refusal) {
         let detail = match why {
             Refusal::HostFailed => self.host_failure(),
+            Refusal::Quarantined { .. } => {
+                let all = self.shared.quarantined.lock();
+                all.get(&cell).map(|why| why.reason().to_owned())
+            }
             _ => self.failures.remove(&cell),
         };
         let error = refuse::refusal(why, cell.namespace.as_str(), detail.as_deref());
@@ -145,11 +149,13 @@ impl Shell {
             Some(pulse) => Activity {
                 last_used: pulse.used_at(),
                 busy: pulse.is_busy(),
+                spent_us: pulse.spent_us(),
             },
             // Its host has died, which is about to be known here.
             None => Activity {
                 last_used: self.shared.clock.mono(),
                 busy: true,
+                spent_us: 0,
             },
         };
         self.feed(Event::CellActivity { cell, activity });

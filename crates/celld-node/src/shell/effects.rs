@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use celld_core::{AlarmEnd, AlarmFound, CellId, Effect, Event, Generation, HostId, WallMs};
+use celld_core::{
+    AlarmEnd, AlarmFound, CellId, CellLimit, Effect, Event, Generation, HostId, WallMs,
+};
 use celld_runtime::api::{AlarmOutcome, CellEvent, HostConfig, HostMessage};
 use celld_runtime::exchange::{EventError, reply};
 use celld_runtime::host::{OnReady, WorkerSurface};
@@ -14,7 +16,7 @@ use crate::cells;
 use crate::console::Notice;
 use crate::hosts::HostEntry;
 use crate::refuse;
-use crate::shared::{Counters, Shared};
+use crate::shared::{Counters, Quarantined, Shared};
 use crate::world::RoutedWorld;
 
 impl Shell {
@@ -90,6 +92,12 @@ impl Shell {
                     cell: cell.to_string(),
                 });
             }
+            Effect::Quarantined {
+                cell,
+                limit,
+                strikes,
+                until,
+            } => self.quarantined(cell, limit, strikes, until),
             Effect::Drained => self.drained(),
         }
     }
@@ -181,6 +189,19 @@ impl Shell {
             }
             shared.tell(Event::AlarmRead { cell, found });
         });
+    }
+
+    fn quarantined(&mut self, cell: CellId, limit: CellLimit, strikes: u32, until: WallMs) {
+        let why = Quarantined {
+            limit,
+            strikes,
+            until,
+        };
+        tracing::warn!(%cell, strikes, "quarantined: {}", why.reason());
+        let mut all = self.shared.quarantined.lock();
+        let now = self.shared.clock.now().wall;
+        all.retain(|_, other| other.until > now);
+        all.insert(cell, why);
     }
 
     fn drained(&mut self) {

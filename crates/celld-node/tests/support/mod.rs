@@ -186,7 +186,7 @@ impl FakeHost {
         true
     }
 
-    /// `/add` counts up, `/get` reads, `/alarm?<ms>` sets the alarm, `/die` ends the host.
+    /// `/burn` breaks the limit of CPU time, `/add` counts up, `/get` reads, `/alarm?<ms>` sets the alarm, `/die` ends the host.
     fn fetch(&mut self, id: &CellId, request: &HttpRequest, reply: Reply<HttpResponse>) -> bool {
         let cell = self.cells.get_mut(id).expect("looked up before");
         let (path, query) = request.url.split_once('?').unwrap_or((&request.url, ""));
@@ -198,6 +198,13 @@ impl FakeHost {
                 .world
                 .host_lost(self.config.id, EventError::reset("it was told to die"));
             return false;
+        }
+        if path.ends_with("/burn") {
+            self.config
+                .world
+                .limit_broken(id, celld_core::CellLimit::Cpu);
+            reply.send(Err(EventError::reset("it used too much CPU time")));
+            return true;
         }
         let stored = cell.db.kv_get("n").expect("a sound database");
         let mut n: u64 = stored.map_or(0, |raw| {
@@ -338,8 +345,24 @@ impl Bench {
         panic!("it never happened: {what}");
     }
 
+    /// The same for what is asked of the node.
+    pub async fn until_async(&self, what: &str, holds: impl AsyncFn(&Self) -> bool) {
+        for _ in 0..1_000 {
+            if holds(self).await {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("it never happened: {what}");
+    }
+
     pub async fn metrics(&self) -> serde_json::Value {
-        let request = http::Request::get("/debug/metrics")
+        self.internal("/debug/metrics").await
+    }
+
+    /// What the internal listener answers.
+    pub async fn internal(&self, path: &str) -> serde_json::Value {
+        let request = http::Request::get(path)
             .body(Bytes::new())
             .expect("a request");
         let response = self.handle.internal(request).await;

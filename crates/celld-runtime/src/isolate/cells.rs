@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use celld_core::{CellId, Lsn};
+use celld_core::{CellId, CellLimit, Lsn};
 use deno_core::v8;
 
 use super::events::not_here;
 use super::{Entry, Failed, Isolate};
 use crate::api::{CellImage, CellRemains};
-use crate::exchange::{EventError, Reply};
+use crate::exchange::{EventError, Limit, Reply};
 use crate::gates::Outbox;
 use crate::ops;
 use crate::state::{Cell, Eviction, HostState};
@@ -28,6 +28,7 @@ impl Isolate {
             last_lsn: Lsn::default(),
             wrote: false,
             events: 0,
+            spent: Duration::ZERO,
             spanning: false,
             alarm_running: None,
             alarm_changed: false,
@@ -139,9 +140,7 @@ impl Isolate {
                 breaks_stub: true,
                 ..error
             }),
-            Err(Failed::Terminated) => Some(EventError::reset(
-                "Durable Object exceeded its CPU time limit and was reset.",
-            )),
+            Err(Failed::Terminated) => Some(crate::meter::cell_over_limit()),
         }
     }
 
@@ -180,10 +179,25 @@ impl Isolate {
                 state.borrow_mut::<HostState>().resets.pop()
             };
             let Some((slot, error)) = next else { return };
+            self.report_limit(slot, &error);
             self.close_sockets(slot);
             if self.end_instance(slot, &error) {
                 self.dispose(slot);
             }
+        }
+    }
+
+    /// Tells the node of a cell that was reset because it broke a limit.
+    pub(super) fn report_limit(&self, slot: u32, error: &EventError) {
+        let limit = match error.limit {
+            Some(Limit::Cpu) => CellLimit::Cpu,
+            Some(Limit::Memory) => CellLimit::Memory,
+            _ => return,
+        };
+        let state = self.state.borrow();
+        let state = state.borrow::<HostState>();
+        if let Some(cell) = state.slots.get(&slot) {
+            state.config.world.limit_broken(cell, limit);
         }
     }
 

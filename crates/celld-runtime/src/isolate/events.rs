@@ -8,6 +8,7 @@ use super::mail::First;
 use super::{Entry, Failed, Isolate};
 use crate::api::{CellEvent, HostMessage, WorkerEvent};
 use crate::exchange::{Body, EventError, HttpRequest, HttpResponse};
+use crate::meter::Account;
 use crate::ops;
 use crate::socket::SocketMessage;
 use crate::state::{HostState, Waiter};
@@ -114,8 +115,13 @@ impl Isolate {
     }
 
     fn begin(&mut self, waiter: Waiter, slot: u32) -> u32 {
-        let mut state = self.state.borrow_mut();
-        state.borrow_mut::<HostState>().begin_event(waiter, slot)
+        let id = {
+            let mut state = self.state.borrow_mut();
+            state.borrow_mut::<HostState>().begin_event(waiter, slot)
+        };
+        let event = if slot == 0 { id } else { 0 };
+        self.run_for(Account { slot, event });
+        id
     }
 
     /// Ends the turn of an event that was just started.
@@ -219,6 +225,7 @@ impl Isolate {
             }
         );
         self.note_taken(&cell);
+        self.run_for(Account::default());
         let slot = match self.ready_slot(&cell, !is_end) {
             Ok(slot) => slot,
             Err(error) => {

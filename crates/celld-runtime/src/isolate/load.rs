@@ -32,11 +32,11 @@ impl Isolate {
         })
         .map_err(|error| EventError::new(format!("cannot start an isolate: {error}")))?;
         let heap_exhausted = Arc::new(AtomicBool::new(false));
-        limit_heap(&mut js, heap_exhausted.clone());
         let context = js.main_context();
         js.v8_isolate().set_slot(crate::watch::MainContext(context));
         let watched =
             Watched::register(js.v8_isolate().thread_safe_handle(), config.limits.cpu_max);
+        limit_heap(&mut js, heap_exhausted.clone(), watched.clone());
         let wait_until_max = config.limits.wait_until_max;
         let (code, namespaces) = (config.code.clone(), namespaces(&config.code));
         let numbers: Vec<_> = namespaces
@@ -87,11 +87,15 @@ impl Isolate {
 }
 
 /// Ends the running script when the heap is full, and leaves it room to unwind.
-fn limit_heap(js: &mut JsRuntime, exhausted: Arc<AtomicBool>) {
+fn limit_heap(js: &mut JsRuntime, exhausted: Arc<AtomicBool>, watched: Arc<Watched>) {
     let handle = js.v8_isolate().thread_safe_handle();
     js.add_near_heap_limit_callback(move |current, _initial| {
-        exhausted.store(true, Ordering::Relaxed);
-        handle.terminate_execution();
+        // At first in a way that tells who it was; then, if it goes on, at once.
+        if exhausted.swap(true, Ordering::Relaxed) {
+            handle.terminate_execution();
+        } else {
+            watched.end_for_memory();
+        }
         current + UNWIND_BYTES
     });
 }

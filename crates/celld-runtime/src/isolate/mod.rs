@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use deno_core::{JsRuntime, OpState, PollEventLoopOptions, v8};
 use futures::StreamExt;
@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 
 use crate::api::HostMessage;
 use crate::exchange::{EventError, Limit};
+use crate::meter::Account;
 use crate::ops;
 use crate::state::{CallAnswer, CallDone, HostState, RpcSession, Waiter};
 use crate::watch::{Culprit, Watched};
@@ -157,11 +158,34 @@ impl Isolate {
         }
     }
 
+    fn enter(&self) {
+        let mut state = self.state.borrow_mut();
+        state.borrow_mut::<HostState>().stretch_begins();
+        self.watched.enter();
+    }
+
+    fn leave(&self) {
+        self.watched.leave();
+        let mut state = self.state.borrow_mut();
+        state.borrow_mut::<HostState>().stretch_ends();
+    }
+
+    /// What follows is done on behalf of `account`.
+    fn run_for(&self, account: Account) {
+        let mut state = self.state.borrow_mut();
+        state.borrow_mut::<HostState>().run_for(account);
+    }
+
+    fn account(&self) -> Account {
+        self.state.borrow().borrow::<HostState>().meter.account()
+    }
+
     /// Lets timers and asynchronous operations proceed. True when none are left.
     fn run_event_loop(&mut self, cx: &mut Context<'_>) -> bool {
-        self.watched.enter();
+        self.run_for(Account::default());
+        self.enter();
         let outcome = self.js.poll_event_loop(cx, PollEventLoopOptions::default());
-        self.watched.leave();
+        self.leave();
         match outcome {
             Poll::Ready(Ok(())) => true,
             Poll::Pending => false,
@@ -208,7 +232,7 @@ impl Isolate {
     ) -> Result<R, Failed> {
         let function = self.entries[entry as usize].clone();
         let state = self.state.clone();
-        self.watched.enter();
+        self.enter();
         let outcome = {
             deno_core::scope!(scope, &mut self.js);
             let list = {
@@ -229,7 +253,7 @@ impl Isolate {
             }
             outcome
         };
-        self.watched.leave();
+        self.leave();
         outcome
     }
 
@@ -267,6 +291,7 @@ impl Isolate {
             };
             let Some(slot) = next else { return any };
             any = true;
+            self.run_for(Account { slot, event: 0 });
             let _ = self.call(
                 Entry::Admit,
                 |scope, _| vec![v8::Integer::new_from_unsigned(scope, slot).into()],
@@ -280,6 +305,8 @@ impl Isolate {
     }
 
     fn complete_call(&mut self, (id, answer): CallDone) {
+        // JavaScript knows on whose behalf, and says so.
+        self.run_for(Account::default());
         let outcome = self.call(
             Entry::CompleteCall,
             |scope, state| {
@@ -311,16 +338,26 @@ impl Isolate {
     /// What follows every stretch of JavaScript: commits, resets, evictions, and dealing with an
     /// execution that was ended. `event` is the one just started, if any.
     fn end_turn(&mut self, event: Option<u32>) {
-        if self.js.v8_isolate().is_execution_terminating() || self.watched.was_ended() {
+        let was_ended = self.js.v8_isolate().is_execution_terminating() || self.watched.was_ended();
+        if was_ended {
             self.js.v8_isolate().cancel_terminate_execution();
-            self.blame(event);
         }
         if self.heap_exhausted.load(Ordering::Relaxed) {
-            self.doom(EventError {
+            let why = EventError {
                 limit: Some(Limit::Memory),
                 ..EventError::reset("Worker exceeded its memory limit: the isolate was reset.")
-            });
+            };
+            let culprit = self.watched.take_culprit().unwrap_or_default();
+            let slot = match culprit.slot {
+                0 => self.account().slot,
+                slot => slot,
+            };
+            self.report_limit(slot, &why);
+            self.doom(why);
             return;
+        }
+        if was_ended {
+            self.blame(event);
         }
         // Instances that ended first: what they wrote in this turn is undone, not committed.
         self.apply_resets();
@@ -335,9 +372,6 @@ impl Isolate {
     /// Fails whoever used too much CPU time.
     fn blame(&mut self, event: Option<u32>) {
         let culprit = self.watched.take_culprit().unwrap_or_default();
-        if self.heap_exhausted.load(Ordering::Relaxed) {
-            return;
-        }
         let Culprit {
             slot,
             event: running,
@@ -345,20 +379,10 @@ impl Isolate {
         let mut state = self.state.borrow_mut();
         let state = state.borrow_mut::<HostState>();
         if slot != 0 {
-            state.resets.push((
-                slot,
-                EventError {
-                    limit: Some(Limit::Cpu),
-                    ..EventError::reset("Durable Object exceeded its CPU time limit and was reset.")
-                },
-            ));
+            state.resets.push((slot, crate::meter::cell_over_limit()));
             return;
         }
         let running = if running != 0 { Some(running) } else { event };
-        let error = EventError {
-            limit: Some(Limit::Cpu),
-            ..EventError::new("Worker exceeded CPU time limit.")
-        };
         let guilty: Vec<u32> = match running {
             Some(id) => vec![id],
             // Nobody is named: whatever ran outside of cells is ended.
@@ -370,14 +394,7 @@ impl Isolate {
                 .collect(),
         };
         for id in guilty {
-            if let Some(waiter) = state
-                .events
-                .get_mut(&id)
-                .and_then(|event| event.waiter.take())
-            {
-                waiter.fail(error.clone());
-            }
-            state.finish_event(id);
+            state.end_event(id, crate::meter::event_over_limit());
         }
     }
 
@@ -478,6 +495,7 @@ impl HostState {
         let cell = self.slots.get(&slot).cloned();
         if let Some(cell) = cell.as_ref().and_then(|cell| self.cells.get_mut(cell)) {
             cell.events += 1;
+            cell.spent = Duration::ZERO;
             cell.image.pulse.set_running(cell.events);
         }
         self.events.insert(
@@ -487,6 +505,7 @@ impl HostState {
                 cell,
                 slot,
                 sessions: Default::default(),
+                spent: Duration::ZERO,
             },
         );
         id

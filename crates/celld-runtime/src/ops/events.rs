@@ -202,6 +202,15 @@ pub fn op_alarm_begin(
     Ok(true)
 }
 
+/// What runs from here on does so on behalf of an instance, or (slot 0) of a stateless event.
+#[op2(fast)]
+pub fn op_run_for(state: &mut OpState, slot: u32, event: u32) {
+    let event = if slot == 0 { event } else { 0 };
+    state
+        .borrow_mut::<HostState>()
+        .run_for(crate::meter::Account { slot, event });
+}
+
 /// Events wait at a cell's input gate that has opened: the host lets them in, one a turn.
 #[op2(fast)]
 pub fn op_cell_wake(state: &mut OpState, slot: u32) {

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use celld_core::{CellId, Epoch, HostId, Lsn, MonoMs, NamespaceKey, Txid};
+use celld_core::{CellId, CellLimit, Epoch, HostId, Lsn, MonoMs, NamespaceKey, Txid};
 use celld_runtime::api::*;
 use celld_runtime::exchange::{
     Answer, Body, EventError, HttpRequest, HttpResponse, Redirect, Reply, reply,
@@ -29,6 +29,8 @@ pub struct SmallWorld {
     pub lines: Mutex<Vec<ConsoleLine>>,
     /// Commits so far.
     pub commits: Mutex<Vec<Commit>>,
+    /// Cells that broke limits.
+    pub broken: Mutex<Vec<(CellId, CellLimit)>>,
     scratch: tempfile::TempDir,
     me: OnceLock<std::sync::Weak<SmallWorld>>,
     tokio: tokio::runtime::Handle,
@@ -114,6 +116,9 @@ impl World for SmallWorld {
     fn cell_lost(&self, _host: HostId, cell: &CellId) {
         self.resident.lock().remove(cell);
     }
+    fn limit_broken(&self, cell: &CellId, limit: CellLimit) {
+        self.broken.lock().push((cell.clone(), limit));
+    }
     fn host_load(&self, _host: HostId, _waiting_events: usize) {}
 }
 
@@ -174,6 +179,7 @@ pub async fn try_start(code: WorkerCode, limits: Limits) -> Result<Running, Even
         held: Mutex::new(None),
         lines: Mutex::default(),
         commits: Mutex::default(),
+        broken: Mutex::default(),
         scratch: tempfile::tempdir().expect("a scratch directory"),
         me: OnceLock::new(),
         tokio: tokio::runtime::Handle::current(),
