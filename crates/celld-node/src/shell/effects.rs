@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use celld_core::{
-    AlarmEnd, AlarmFound, CellId, CellLimit, Effect, Event, Generation, HostId, WallMs,
+    AlarmEnd, AlarmFound, CellId, CellLimit, Effect, Event, Generation, HostId, ScriptName, WallMs,
 };
 use celld_runtime::api::{AlarmOutcome, CellEvent, HostConfig, HostMessage};
 use celld_runtime::exchange::{EventError, reply};
@@ -26,16 +26,7 @@ impl Shell {
                 host, generation, ..
             } => self.start_host(host, generation),
             Effect::StopHost { host, grace_ms } => self.stop_host(host, grace_ms),
-            Effect::PublishWorkers { script, hosts, .. } => {
-                let entries = self.shared.hosts.pin();
-                let ready = hosts
-                    .iter()
-                    .filter_map(|id| entries.get(id).cloned())
-                    .collect();
-                self.shared
-                    .pool(&script)
-                    .publish(ready, self.shared.clock.mono());
-            }
+            Effect::PublishWorkers { script, hosts, .. } => self.publish_workers(&script, &hosts),
             Effect::RefuseWorkers { script, generation } => {
                 let why = self.load_errors.get(&generation);
                 let why = why.map_or("see the node's log", |error| error.message.as_str());
@@ -47,12 +38,7 @@ impl Shell {
                 replaced,
                 ..
             } => {
-                if let Some(deployed) = self.codes.get(&generation) {
-                    let script = celld_core::ScriptName::new(&deployed.code.name);
-                    self.shared
-                        .pool(&script)
-                        .set_assets(deployed.assets.clone());
-                }
+                self.serve_assets(generation);
                 self.deployment_ended(generation, Ok(replaced.is_some()));
             }
             Effect::DeploymentRefused { generation, .. } => {
@@ -99,6 +85,27 @@ impl Shell {
                 until,
             } => self.quarantined(cell, limit, strikes, until),
             Effect::Drained => self.drained(),
+        }
+    }
+
+    fn publish_workers(&self, script: &ScriptName, hosts: &[HostId]) {
+        let entries = self.shared.hosts.pin();
+        let ready = hosts
+            .iter()
+            .filter_map(|id| entries.get(id).cloned())
+            .collect();
+        self.shared
+            .pool(script)
+            .publish(ready, self.shared.clock.mono());
+    }
+
+    /// The static files of a deployment are served from here on.
+    fn serve_assets(&self, generation: Generation) {
+        if let Some(deployed) = self.codes.get(&generation) {
+            let script = ScriptName::new(&deployed.code.name);
+            self.shared
+                .pool(&script)
+                .set_assets(deployed.assets.clone());
         }
     }
 
