@@ -13,7 +13,7 @@ use crate::api::{CellImage, CellRemains};
 use crate::exchange::{EventError, Limit, Reply};
 use crate::gates::Outbox;
 use crate::ops;
-use crate::state::{Cell, Eviction, HostState};
+use crate::state::{Cell, Eviction, HostState, RpcSession};
 
 impl Isolate {
     /// Takes a cell in. Nothing is constructed or opened before its first event.
@@ -407,6 +407,15 @@ impl Isolate {
 
     /// True when nothing but its events holds an instance.
     fn may_rest(&mut self, slot: u32) -> bool {
+        let has_sessions = {
+            let state = self.state.borrow();
+            let sessions = &state.borrow::<HostState>().sessions;
+            let holds = |session: &RpcSession| session.slot == slot && session.is_live();
+            sessions.values().any(holds)
+        };
+        if has_sessions {
+            return false;
+        }
         let outcome = self.call(
             Entry::MayRest,
             |scope, _| vec![v8::Integer::new_from_unsigned(scope, slot).into()],

@@ -9,6 +9,7 @@ use super::events::{flag, number};
 use super::{Entry, Failed, Isolate};
 use crate::api::RpcCall;
 use crate::exchange::EventError;
+use crate::meter::Account;
 use crate::ops;
 use crate::rpc::frame::{Frame, Payload, Target};
 use crate::rpc::session::{Mail, SessionEnd};
@@ -187,6 +188,11 @@ impl Isolate {
                 return;
             };
             session.note_taken(&frame);
+            let account = Account {
+                slot: session.slot,
+                event: session.event,
+            };
+            state.run_for(account);
             // The other side has ended the session: there is nobody to say anything to.
             if let Frame::Return { last: true, .. } | Frame::Throw { last: true, .. } = &frame {
                 state.leave_session(id);

@@ -158,13 +158,13 @@ impl Isolate {
         }
     }
 
-    fn enter(&self) {
+    fn enter_script(&self) {
         let mut state = self.state.borrow_mut();
         state.borrow_mut::<HostState>().stretch_begins();
         self.watched.enter();
     }
 
-    fn leave(&self) {
+    fn leave_script(&self) {
         self.watched.leave();
         let mut state = self.state.borrow_mut();
         state.borrow_mut::<HostState>().stretch_ends();
@@ -183,9 +183,9 @@ impl Isolate {
     /// Lets timers and asynchronous operations proceed. True when none are left.
     fn run_event_loop(&mut self, cx: &mut Context<'_>) -> bool {
         self.run_for(Account::default());
-        self.enter();
+        self.enter_script();
         let outcome = self.js.poll_event_loop(cx, PollEventLoopOptions::default());
-        self.leave();
+        self.leave_script();
         match outcome {
             Poll::Ready(Ok(())) => true,
             Poll::Pending => false,
@@ -232,7 +232,7 @@ impl Isolate {
     ) -> Result<R, Failed> {
         let function = self.entries[entry as usize].clone();
         let state = self.state.clone();
-        self.enter();
+        self.enter_script();
         let outcome = {
             deno_core::scope!(scope, &mut self.js);
             let list = {
@@ -253,7 +253,7 @@ impl Isolate {
             }
             outcome
         };
-        self.leave();
+        self.leave_script();
         outcome
     }
 
