@@ -12,6 +12,7 @@ use celld_node::assets::{AssetFile, HtmlHandling, NotFoundHandling, StaticAssets
 use celld_node::{NodeHandle, Notice};
 use celld_runtime::api::{Binding, DurableClass, Module, ModuleKind, WorkerCode};
 
+use crate::collect::Serving;
 use crate::console::Console;
 use crate::excerpt::Sources;
 
@@ -151,6 +152,8 @@ pub struct Adopter {
     bucket: Arc<dyn Bucket>,
     node: NodeHandle,
     console: Console,
+    /// Told of what is adopted.
+    serving: Arc<Serving>,
     /// Each Worker with the deployment that was last adopted or refused.
     seen: BTreeMap<String, DeploymentId>,
     /// What was last said about each Worker, so that it is not said every two seconds.
@@ -158,18 +161,24 @@ pub struct Adopter {
 }
 
 impl Adopter {
-    /// `serving` are the deployments that the node has adopted already.
+    /// `adopted` are the deployments that the node has adopted already.
     pub fn new(
         bucket: Arc<dyn Bucket>,
         node: NodeHandle,
         console: Console,
-        serving: impl IntoIterator<Item = (String, DeploymentId)>,
+        adopted: impl IntoIterator<Item = (String, DeploymentId)>,
+        serving: Arc<Serving>,
     ) -> Self {
+        let seen: BTreeMap<_, _> = adopted.into_iter().collect();
+        for (script, id) in &seen {
+            serving.adopted(script, *id);
+        }
         Self {
             bucket,
             node,
             console,
-            seen: serving.into_iter().collect(),
+            serving,
+            seen,
             said: BTreeMap::new(),
         }
     }
@@ -219,7 +228,10 @@ impl Adopter {
                 // Whatever comes of it, trying the same code again would come to the same.
                 self.seen.insert(script.to_owned(), id);
                 match adopt(&self.node, id, &fetched.deployment, &fetched.modules).await {
-                    Ok(()) => self.console.know(script, Sources::of(&fetched.modules)),
+                    Ok(()) => {
+                        self.serving.adopted(script, id);
+                        self.console.know(script, Sources::of(&fetched.modules));
+                    }
                     Err(why) => self.refused(script, Some(id.to_string()), why),
                 }
             }

@@ -3,6 +3,7 @@
 mod adopt;
 mod check;
 mod cli;
+mod collect;
 mod console;
 mod deploy;
 mod dev;

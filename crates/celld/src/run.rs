@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 
 use crate::adopt::{self, Adopter};
 use crate::cli::RunArgs;
+use crate::collect::{self, Serving};
 use crate::console::Console;
 use crate::deploy::bucket_url;
 use crate::errors::{self, Failure};
@@ -93,16 +94,26 @@ async fn serve(
         deployments,
         console,
     );
-    let serving = deployments
+    let adopted = deployments
         .iter()
         .map(|fetched| (fetched.deployment.script.clone(), fetched.id));
-    let adopter =
-        tokio::spawn(Adopter::new(handle.bucket(), handle.clone(), console.clone(), serving).run());
+    let serving = Arc::new(Serving::default());
+    let bucket = handle.bucket();
+    let adopter = Adopter::new(
+        bucket.clone(),
+        handle.clone(),
+        console.clone(),
+        adopted,
+        serving.clone(),
+    );
+    let adopter = tokio::spawn(adopter.run());
+    let collector = tokio::spawn(collect::run(bucket, serving));
     let outcome = tokio::select! {
         why = listen::asked_to_stop() => Ok(why),
         why = handle.failed() => Err(Failure::new(errors::LOG_FAILED, why)),
     };
     adopter.abort();
+    collector.abort();
     // Without durability no write can end well: what fails now may say so, and that is all.
     let budget = match &outcome {
         Ok(why) => {
