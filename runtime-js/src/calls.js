@@ -62,6 +62,7 @@ export function answerOf(id, convert) {
     if (cell !== null) cell.holds++;
     const deliver = (/** @type {any} */ answer) => {
       const settle = () => {
+        if (event?.cancelled) return;
         try {
           if (answer !== null && typeof answer === "object" && "error" in answer)
             reject(rebuildError(answer.error));

@@ -36,6 +36,8 @@ export class EventContext {
     this.pending = 0;
     this.answered = false;
     this.finished = false;
+    /** It took too long: nothing that it waits for is delivered any more. */
+    this.cancelled = false;
     this.#deadline = 0;
     /** Set while the event runs inside a critical section: that section. */
     this.section = /** @type {import("./cell.js").Section | null} */ (null);
@@ -253,7 +255,11 @@ export function throughGate(outcome) {
   cell.holds++;
   const pass = () => {
     cell.holds--;
-    return new Promise((go) => cell.resume(section, () => go(undefined)));
+    return new Promise((go) =>
+      cell.resume(section, () => {
+        if (!event.cancelled) go(undefined);
+      }),
+    );
   };
   return outcome.then(
     async (value) => {

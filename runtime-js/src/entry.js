@@ -8,7 +8,7 @@ import {
   op_event_fail,
   op_event_respond,
   op_event_return,
-  op_socket_forget,
+  op_socket_unlist,
 } from "ext:core/ops";
 import { pumpBody } from "./bodies.js";
 import { completeCall, fetchThrough, workerTarget } from "./calls.js";
@@ -32,7 +32,13 @@ import { DurableObjectNamespace, makeFetcher, markUnsendable } from "./rpc.js";
 import { Session, sessionEnded, sessionFrame, setParamsMove } from "./rpc_session.js";
 import { invoke } from "./rpc_stubs.js";
 import { DurableObjectState, cellSocket, setExports } from "./state.js";
-import { markClosedByPeer, setDefaultBinaryType, setSocketConnector, socketToHost } from "./websocket.js";
+import {
+  concludeSocket,
+  markClosedByPeer,
+  setSocketConnector,
+  setSocketRules,
+  socketToHost,
+} from "./websocket.js";
 import { event as eventApi, timers } from "./web.js";
 
 /** @type {any} */
@@ -150,10 +156,12 @@ class ExecutionContext {
  * @param {any[]} durable `[class name, namespace, sqlite]` each
  * @param {string[]} flags compatibility flags in force
  * @param {number} waitUntilMaxMs how long a stateless event may go on after its answer
+ * @param {number} longestAlarmMs how long an alarm handler may take
  */
-function configure(bindings, durable, flags, waitUntilMaxMs) {
+function configure(bindings, durable, flags, waitUntilMaxMs, longestAlarmMs) {
   setWaitUntilMax(waitUntilMaxMs);
-  setDefaultBinaryType(flags.includes("websocket_standard_binary_type") ? "blob" : "arraybuffer");
+  alarmMaxMs = longestAlarmMs;
+  setSocketRules(flags);
   installCompatibility(flags);
   setErrorSerialization(flags.includes("enhanced_error_serialization"));
   setParamsMove(!flags.includes("rpc_params_dup_stubs"));
@@ -478,7 +486,7 @@ const host = {
         event,
         () => {
           requireHandler(cell.instance, "alarm");
-          return limited(cell.instance.alarm({ retryCount, isRetry: retryCount > 0, scheduledTime }));
+          return limited(cell, cell.instance.alarm({ retryCount, isRetry: retryCount > 0, scheduledTime }));
         },
         () => finishEvent(event),
         false,
@@ -487,28 +495,21 @@ const host = {
   },
 
   /**
-   * @param {number} id @param {number} slot @param {number} rid @param {number} state
-   * @param {any} message string, Uint8Array, `{ code, reason, clean }`
-   * @param {boolean} autoClose the runtime completes the close handshake
+   * @param {number} id @param {number} slot @param {number} rid
+   * @param {number} closing what is known of the socket's closing handshake
+   * @param {any} message string, Uint8Array, `{ code, reason, clean }`, `{ failure }`
+   * @param {number} timeoutMs how long the handler may take; 0 for as long as it wants
    */
-  cellSocket(id, slot, rid, state, message, autoClose) {
+  cellSocket(id, slot, rid, closing, message, timeoutMs) {
     const cell = cellOf(slot);
     const event = new EventContext(id, cell, "webSocket");
     cell.deliver(() =>
       handle(
         event,
         () => {
-          const socket = cellSocket(cell, rid, state);
-          const { instance } = cell;
-          if (typeof message === "string" || message instanceof Uint8Array) {
-            return instance.webSocketMessage?.(
-              socket,
-              typeof message === "string" ? message : message.buffer,
-            );
-          }
-          const { code, reason, clean } = message;
-          markClosedByPeer(socket, clean, autoClose && clean ? { code, reason } : null);
-          return closed(cell, rid, () => instance.webSocketClose?.(socket, code, reason, clean));
+          /** @type {Bounded} */
+          const bounded = (run) => (timeoutMs === 0 ? run() : withTimeout(event, run(), timeoutMs));
+          return socketEvent(cell, cellSocket(cell, rid, closing), rid, message, bounded);
         },
         () => finishEvent(event),
         false,
@@ -517,36 +518,83 @@ const host = {
   },
 };
 
-/** How long an alarm handler may take, in ms. */
-const ALARM_MAX_MS = 15 * 60 * 1000;
-const { setTimeout, clearTimeout } = timers;
+/** Runs a handler within its time. @typedef {(run: () => unknown) => unknown} Bounded */
 
 /**
- * Fails an alarm handler that does not come to an end, so that it is tried again.
- * @param {unknown} result
+ * Hands what arrived at a hibernatable socket to its handler.
+ * @param {Cell} cell @param {any} socket @param {number} rid @param {any} message
+ * @param {Bounded} bounded
  */
-function limited(result) {
+function socketEvent(cell, socket, rid, message, bounded) {
+  const { instance } = cell;
+  if (typeof message === "string" || message instanceof Uint8Array) {
+    const data = typeof message === "string" ? message : message.buffer;
+    return bounded(() => instance.webSocketMessage?.(socket, data));
+  }
+  markClosedByPeer(socket);
+  if (message.failure !== undefined) {
+    const failed = () => instance.webSocketError?.(socket, new Error(message.failure));
+    return closed(cell, socket, rid, null, () => bounded(failed));
+  }
+  const { code, reason, clean } = message;
+  const handler = () => instance.webSocketClose?.(socket, code, reason, clean);
+  return closed(cell, socket, rid, clean ? { code, reason } : null, () => bounded(handler));
+}
+
+/**
+ * Ends the event of a handler that takes too long; what it still waits for never comes.
+ * @param {EventContext} event @param {unknown} result @param {number} timeoutMs
+ */
+function withTimeout(event, result, timeoutMs) {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(
-      () => reject(new Error("The alarm handler exceeded its time limit of 15 minutes.")),
-      ALARM_MAX_MS,
-    );
+    const timer = setTimeout(() => {
+      event.cancelled = true;
+      resolve(undefined);
+    }, timeoutMs);
     Promise.resolve(result)
       .finally(() => clearTimeout(timer))
       .then(resolve, reject);
   });
 }
 
+/** How long an alarm handler may take, in ms. */
+let alarmMaxMs = 15 * 60 * 1000;
+const { setTimeout, clearTimeout } = timers;
+
 /**
- * Handles the end of a hibernatable socket; afterwards nobody needs to know it.
- * @param {Cell} cell @param {number} rid @param {() => unknown} handler
+ * Resets an object whose alarm handler does not come to an end; it is tried again.
+ * @param {Cell} cell @param {unknown} result
  */
-async function closed(cell, rid, handler) {
+function limited(cell, result) {
+  const timer = setTimeout(
+    () =>
+      cell.break(
+        new Error(
+          `The alarm handler exceeded its time limit of ${alarmMaxMs / 1000} seconds. The Durable Object was reset, and the alarm is tried again.`,
+        ),
+      ),
+    alarmMaxMs,
+  );
+  cell.timers.set(-1, () => clearTimeout(timer));
+  return Promise.resolve(result).finally(() => {
+    clearTimeout(timer);
+    cell.timers.delete(-1);
+  });
+}
+
+/**
+ * Handles the end of a hibernatable socket; afterwards it is not listed any more.
+ * @param {Cell} cell @param {any} socket @param {number} rid
+ * @param {{ code: number, reason: string } | null} frame the peer's close frame
+ * @param {() => unknown} handler
+ */
+async function closed(cell, socket, rid, frame, handler) {
   try {
     await handler();
   } finally {
     cell.sockets.delete(rid);
-    op_socket_forget(rid);
+    op_socket_unlist(rid);
+    concludeSocket(socket, frame);
   }
 }
 

@@ -37,6 +37,7 @@ function startTimer(callback, delay, args, repeat) {
   const section = event?.section ?? null;
   let id = 0;
   const fire = () => {
+    if (event?.cancelled) clearTimer(id);
     if (!running.has(id)) return;
     if (!repeat) forgetTimer(id);
     try {

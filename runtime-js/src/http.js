@@ -287,10 +287,11 @@ function WorkersResponse(body, init) {
     const status = standard.status;
     if (webSocket !== null) {
       if (!(webSocket instanceof WebSocket))
-        throw new TypeError("Failed to construct 'Response': member 'webSocket' is not of type 'WebSocket'.");
-      if (status !== undefined && Number(status) !== 101)
+        throw new TypeError(
+          "Incorrect type for the 'webSocket' field on 'InitializerDict': the provided value is not of type 'WebSocket'.",
+        );
+      if (Number(status ?? 200) !== 101)
         throw new RangeError("Responses with a WebSocket must have status code 101.");
-      if (status === undefined) standard = { ...standard, status: 101 };
       if (body !== null && body !== undefined)
         throw new TypeError("Response with null body status (101, 204, 205, or 304) cannot have a body.");
     } else if (status !== undefined && Number(status) === 101) {

@@ -1,6 +1,7 @@
 // `ctx` of a Durable Object.
 // @ts-check
 
+import { core } from "ext:core/mod.js";
 import {
   op_auto_response_get,
   op_auto_response_set,
@@ -13,12 +14,30 @@ import { currentEvent } from "./context.js";
 import { logException } from "./console.js";
 import { illegalInvocation } from "./errors.js";
 import { DurableObjectStorage } from "./storage.js";
-import { WebSocket, acceptHibernatable, resumeSocket, socketRid, socketTags } from "./websocket.js";
+import { acceptHibernatable, isSocket, resumeSocket, socketRid, socketTags } from "./websocket.js";
 
 import { Cell } from "./cell.js";
 
 /** Longest event timeout for hibernatable sockets, in ms. */
 const EVENT_TIMEOUT_MAX_MS = 604_800_000;
+/** Most tags of a hibernatable socket. */
+const TAGS_MAX = 10;
+/** Longest tag, in bytes of UTF-8. */
+const TAG_MAX_BYTES = 256;
+/** Longest request and answer of an auto-response, in bytes of UTF-8. */
+const AUTO_RESPONSE_MAX_BYTES = 2048;
+
+/** @param {string} method @param {number} at @param {string} type */
+function wrongType(method, at, type) {
+  return new TypeError(
+    `Failed to execute '${method}' on 'DurableObjectState': parameter ${at} is not of type '${type}'.`,
+  );
+}
+
+/** @param {string} method @param {unknown} socket */
+function requireSocket(method, socket) {
+  if (!isSocket(socket)) throw wrongType(method, 1, "WebSocket");
+}
 
 /** A request and its answer that need no waking of the object. */
 export class WebSocketRequestResponsePair {
@@ -28,7 +47,9 @@ export class WebSocketRequestResponsePair {
   /** @param {string} request @param {string} response */
   constructor(request, response) {
     if (arguments.length < 2)
-      throw new TypeError("Failed to construct 'WebSocketRequestResponsePair': 2 arguments required.");
+      throw new TypeError(
+        `Failed to construct 'WebSocketRequestResponsePair': constructor parameter ${arguments.length + 1} is not of type 'string'.`,
+      );
     this.#request = String(request);
     this.#response = String(response);
   }
@@ -106,14 +127,13 @@ export class DurableObjectState {
    */
   acceptWebSocket(socket, tags = []) {
     this.#cell.check();
-    if (!(socket instanceof WebSocket))
-      throw new TypeError(
-        "Failed to execute 'acceptWebSocket' on 'DurableObjectState': parameter 1 is not of type 'WebSocket'.",
-      );
-    const list = [...new Set(Array.from(tags, String))];
-    if (list.length > 10) throw new Error("a Hibernatable WebSocket cannot have more than 10 tags");
+    requireSocket("acceptWebSocket", socket);
+    if (!Array.isArray(tags)) throw wrongType("acceptWebSocket", 2, "Array");
+    const list = [...new Set(tags.map(String))];
+    if (list.length > TAGS_MAX) throw new Error("a Hibernatable WebSocket cannot have more than 10 tags");
     for (const tag of list) {
-      if (tag.length > 256) throw new Error(`"${tag}" is longer than the max tag length (256 characters).`);
+      if (core.byteLength(tag) > TAG_MAX_BYTES)
+        throw new Error(`"${tag}" is longer than the max tag length (256 characters).`);
     }
     acceptHibernatable(socket, list, this.#cell.slot);
     this.#cell.sockets.set(socketRid(socket), socket);
@@ -130,23 +150,27 @@ export class DurableObjectState {
 
   /** @param {WebSocket} socket @returns {string[]} */
   getTags(socket) {
+    requireSocket("getTags", socket);
     return socketTags(socket);
   }
 
   /** @param {WebSocketRequestResponsePair} [pair] */
   setWebSocketAutoResponse(pair) {
     this.#cell.check();
-    if (pair === undefined || pair === null) {
+    if (pair === undefined) {
       op_auto_response_set(this.#cell.slot, null, null);
       return;
     }
+    if (!(pair instanceof WebSocketRequestResponsePair))
+      throw wrongType("setWebSocketAutoResponse", 1, "WebSocketRequestResponsePair");
     for (const [what, text] of [
       ["Request", pair.request],
       ["Response", pair.response],
     ]) {
-      if (text.length > 2048)
+      const bytes = core.byteLength(text);
+      if (bytes > AUTO_RESPONSE_MAX_BYTES)
         throw new RangeError(
-          `${what} cannot be larger than 2048 bytes. A ${what.toLowerCase()} of size ${text.length} was provided.`,
+          `${what} cannot be larger than 2048 bytes. A ${what.toLowerCase()} of size ${bytes} was provided.`,
         );
     }
     op_auto_response_set(this.#cell.slot, pair.request, pair.response);
@@ -160,15 +184,22 @@ export class DurableObjectState {
 
   /** @param {WebSocket} socket */
   getWebSocketAutoResponseTimestamp(socket) {
+    requireSocket("getWebSocketAutoResponseTimestamp", socket);
     const at = op_auto_response_time(socketRid(socket));
     return at === 0 ? null : new Date(at);
   }
 
   /** @param {number} [timeout] */
   setHibernatableWebSocketEventTimeout(timeout) {
-    const ms = timeout === undefined || timeout === null ? 0 : Number(timeout);
-    if (!(ms >= 0) || ms > EVENT_TIMEOUT_MAX_MS)
-      throw new RangeError(`Event timeout must be between 0 and ${EVENT_TIMEOUT_MAX_MS} ms.`);
+    const ms = timeout === undefined || timeout === null ? 0 : Math.trunc(Number(timeout));
+    if (Number.isNaN(ms)) throw new TypeError("The value cannot be converted because it is not an integer.");
+    if (ms < 0)
+      throw new TypeError(
+        "The value cannot be converted because it is negative and this API expects a positive number.",
+      );
+    if (ms > 0xffffffff) throw new TypeError("Value out of range. Must be less than or equal to 4294967295.");
+    if (ms > EVENT_TIMEOUT_MAX_MS)
+      throw new Error(`Event timeout should not exceed ${EVENT_TIMEOUT_MAX_MS} ms.`);
     op_event_timeout_set(this.#cell.slot, ms);
   }
 
@@ -216,12 +247,12 @@ export class DurableObjectState {
  * The one object that stands for a hibernatable socket in this instance.
  * @param {Cell} cell
  * @param {number} rid
- * @param {number} state
+ * @param {number} closing what is known of its closing handshake
  */
-export function cellSocket(cell, rid, state) {
+export function cellSocket(cell, rid, closing) {
   let socket = cell.sockets.get(rid);
   if (socket === undefined) {
-    socket = resumeSocket(rid, state);
+    socket = resumeSocket(rid, closing);
     cell.sockets.set(rid, socket);
   }
   return socket;

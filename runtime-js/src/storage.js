@@ -172,7 +172,7 @@ class Operations {
   async setAlarm(time, _options) {
     this.#ready("setAlarm");
     this.#store.cell.check();
-    const at = time instanceof Date ? time.getTime() : Number(time);
+    const at = alarmTime(time);
     if (!(at > 0)) throw new TypeError("setAlarm() cannot be called with an alarm time <= 0");
     const { instance } = this.#store.cell;
     if (instance !== null && typeof instance.alarm !== "function") {
@@ -189,6 +189,22 @@ class Operations {
     this.#store.cell.check();
     op_alarm_set(this.#store.cell.slot, -1);
   }
+}
+
+/** The end of the year 2189: the latest time that has a meaning in nanoseconds. */
+const LATEST_MS = Date.UTC(2190, 0, 1);
+
+/** An alarm's time, in ms. @param {any} time */
+function alarmTime(time) {
+  if (typeof time !== "number" && !(time instanceof Date))
+    throw new TypeError(
+      "Failed to execute 'setAlarm' on 'DurableObjectStorage': parameter 1 is not of type 'date'.",
+    );
+  const at = typeof time === "number" ? time : time.getTime();
+  if (!Number.isFinite(at))
+    throw new TypeError("The value cannot be converted because it is not a valid Date.");
+  if (at >= LATEST_MS) throw new TypeError("This API doesn't support dates after 2189.");
+  return at;
 }
 
 /** What the closure of `transaction()` gets. */

@@ -16,6 +16,8 @@ use crate::{CellId, WallMs};
 pub const ALARM_RETRIES_MAX: u32 = 6;
 /// Delay before the first retry; it doubles with each further one.
 const RETRY_FIRST_MS: u64 = 2_000;
+/// Most doublings of that delay, for failures without a limit: about 17 minutes.
+const RETRY_DOUBLINGS_MAX: u32 = 9;
 /// Pause before a record is read again for its alarm.
 const REREAD_MS: u64 = 5_000;
 
@@ -37,8 +39,11 @@ struct Attempt {
     scheduled: WallMs,
     /// Failures of the handler; limited.
     counted: u32,
-    /// All failures; decides the delay.
-    failures: u32,
+    /// Failures in a row that decide the delay. It starts anew when the handler itself fails after
+    /// failures that were not its own.
+    backoff: u32,
+    /// The last failure was one of the node.
+    uncounted: bool,
 }
 
 impl Attempt {
@@ -46,7 +51,8 @@ impl Attempt {
         Self {
             scheduled,
             counted: 0,
-            failures: 0,
+            backoff: 0,
+            uncounted: false,
         }
     }
 }
@@ -171,11 +177,17 @@ impl Alarms {
             });
             return;
         }
-        let delay = RETRY_FIRST_MS << attempt.failures.min(ALARM_RETRIES_MAX - 1);
+        let backoff = if counted && attempt.uncounted {
+            0
+        } else {
+            attempt.backoff
+        };
+        let delay = RETRY_FIRST_MS << backoff.min(RETRY_DOUBLINGS_MAX);
         let jitter = delay / 4 * u64::from(jitter_permille.min(1_000)) / 1_000;
         let next = Attempt {
             counted: attempt.counted + u32::from(counted),
-            failures: attempt.failures.saturating_add(1),
+            backoff: backoff.saturating_add(1),
+            uncounted: !counted,
             ..attempt
         };
         self.schedule(cell, Phase::Set(next), now.plus(delay + jitter));
@@ -339,8 +351,35 @@ mod tests {
                 },
                 now,
             );
-            now += 80_000;
+            // 2^9 times two seconds, and a quarter of that.
+            now += 1_280_000;
         }
+    }
+
+    #[test]
+    fn failures_of_the_infrastructure_double_the_delay_up_to_a_cap_and_counted_ones_start_anew() {
+        let mut bench = Bench::new();
+        bench.alarms.set(cell(1), Some(at(0)));
+        let mut now = 0;
+        let uncounted = |jitter_permille| AlarmEnd::Failed {
+            counted: false,
+            jitter_permille,
+        };
+        let mut fails = |bench: &mut Bench, end, delay: i64, retries| {
+            assert_eq!(bench.fired(now), [(0, retries)]);
+            bench.end(end, now);
+            assert_eq!(bench.fired(now + delay - 1), [], "delay {delay}");
+            now += delay;
+        };
+        for doublings in 0..12 {
+            fails(&mut bench, uncounted(0), 2_000 << doublings.min(9), 0);
+        }
+        fails(&mut bench, uncounted(500), 1_024_000 + 128_000, 0);
+        fails(&mut bench, FAILED, 2_000, 0);
+        fails(&mut bench, FAILED, 4_000, 1);
+        fails(&mut bench, uncounted(0), 8_000, 2);
+        fails(&mut bench, FAILED, 2_000, 2);
+        assert_eq!(bench.fired(now), [(0, 3)]);
     }
 
     #[test]

@@ -15,22 +15,17 @@
 //! A port that is taken off the map is marked *gone* under the write lock, so that a sender who
 //! found it just before looks again instead of queueing where nobody will look.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use celld_core::{CellId, HostId, Lsn, MonoMs};
 use celld_runtime::api::{CellEvent, HostMessage};
 use celld_runtime::exchange::EventError;
 use celld_runtime::pulse::Pulse;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::hosts::HostEntry;
 use crate::refuse;
-
-/// The cell has an alarm that was not looked at yet.
-const ALARM_UNKNOWN: i64 = i64::MIN;
-/// The cell has no alarm.
-const ALARM_NONE: i64 = i64::MAX;
 
 /// What a send led to, for the core to know.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,7 +48,8 @@ enum State {
 pub(crate) struct Port {
     state: RwLock<State>,
     last_lsn: AtomicU64,
-    alarm_ms: AtomicI64,
+    /// The alarm after the last commit, in ms since the epoch; `None` until anything is known.
+    alarm: Mutex<Option<Option<i64>>>,
     name: OnceLock<Arc<str>>,
 }
 
@@ -62,7 +58,7 @@ impl Port {
         Self {
             state: RwLock::new(State::Waiting(Vec::new())),
             last_lsn: AtomicU64::new(0),
-            alarm_ms: AtomicI64::new(ALARM_UNKNOWN),
+            alarm: Mutex::new(None),
             name: OnceLock::new(),
         }
     }
@@ -77,10 +73,39 @@ impl Port {
         self.name.get().cloned()
     }
 
-    /// Records what a commit or an image says about the alarm; true when that is news.
-    pub(crate) fn note_alarm(&self, alarm_ms: Option<i64>) -> bool {
-        let raw = alarm_ms.unwrap_or(ALARM_NONE);
-        self.alarm_ms.swap(raw, Ordering::Relaxed) != raw
+    /// Records the alarm that an image holds.
+    pub(crate) fn know_alarm(&self, alarm_ms: Option<i64>) {
+        *self.alarm.lock() = Some(alarm_ms);
+    }
+
+    /// Records what a commit says about the alarm. A change to an earlier time is told by `tell`
+    /// before the commit is on its way, any other one must be told by [`Port::confirm_alarm`] once
+    /// the commit is proven, of which the result reminds: what the scheduler knows may be too
+    /// early, never too late.
+    #[must_use]
+    pub(crate) fn note_alarm(&self, alarm_ms: Option<i64>, tell: impl FnOnce()) -> bool {
+        let mut alarm = self.alarm.lock();
+        let before = alarm.replace(alarm_ms);
+        if before == Some(alarm_ms) {
+            return false;
+        }
+        let sooner = match (alarm_ms, before.flatten()) {
+            (Some(at), Some(known)) => at < known,
+            (at, _) => at.is_some(),
+        };
+        if sooner {
+            // Under the lock, so that two changes are told in the order in which they were made.
+            tell();
+        }
+        !sooner
+    }
+
+    /// Tells of a proven change, unless another one came meanwhile.
+    pub(crate) fn confirm_alarm(&self, alarm_ms: Option<i64>, tell: impl FnOnce()) {
+        let alarm = self.alarm.lock();
+        if *alarm == Some(alarm_ms) {
+            tell();
+        }
     }
 
     /// Records a commit.

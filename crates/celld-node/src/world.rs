@@ -46,16 +46,14 @@ impl World for RoutedWorld {
         } = commit;
         let bytes = segment.len() as u64;
         let port = self.0.routes.port_or_new(&cell);
-        // The alarm of a commit is taken before the commit is proven: an alarm that fires early
-        // finds the cell's memory in that state, and whatever it does waits for the proof.
-        let news = port.note_alarm(alarm_ms);
-        if news {
+        let tell = {
+            let (shared, cell) = (self.0.clone(), cell.clone());
             let at = alarm_ms.map(WallMs::new);
-            self.0.tell(Event::AlarmSet {
-                cell: cell.clone(),
-                at,
-            });
-        }
+            move || shared.tell(Event::AlarmSet { cell, at })
+        };
+        // An earlier alarm is told before the commit is proven: one that fires too early finds the
+        // cell's memory in that state, and whatever it does waits for the proof.
+        let later = port.note_alarm(alarm_ms, tell.clone());
         let commit = celld_log::Commit {
             cell,
             epoch,
@@ -66,6 +64,15 @@ impl World for RoutedWorld {
         };
         let lsn = self.0.store.log.append(commit);
         port.note_lsn(lsn);
+        if later {
+            // A later one, or none: if the commit should be lost, the old alarm must still fire.
+            let proven = move |result: Result<(), celld_log::LogFailed>| {
+                if result.is_ok() {
+                    port.confirm_alarm(alarm_ms, tell);
+                }
+            };
+            self.0.store.log.when_durable(lsn, Box::new(proven));
+        }
         self.0.note_commit(bytes);
         lsn
     }
@@ -89,15 +96,10 @@ impl World for RoutedWorld {
         socket: Arc<CellSocket>,
         incoming: tokio::sync::mpsc::Receiver<SocketMessage>,
     ) {
-        let sockets = self.0.cell_sockets(cell);
         let world: Arc<dyn World> = Arc::new(self.clone());
-        self.0.tokio.spawn(socket_pump::pump(
-            world,
-            cell.clone(),
-            socket,
-            sockets,
-            incoming,
-        ));
+        self.0
+            .tokio
+            .spawn(socket_pump::pump(world, cell.clone(), socket, incoming));
     }
 
     fn console(&self, line: ConsoleLine) {

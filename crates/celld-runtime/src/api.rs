@@ -10,7 +10,9 @@ use celld_core::{CellId, CellLimit, Epoch, HostId, Lsn, NamespaceKey, Txid};
 use crate::exchange::{Body, EventError, HttpRequest, HttpResponse, Reply};
 use crate::pulse::Pulse;
 use crate::rpc::session::SessionEnd;
-use crate::socket::{CellSocket, CellSockets, SocketEnd, SocketMessage};
+use crate::socket::{CellSocket, CellSockets, Ending, SocketEnd};
+use crate::socket::SocketMessage;
+use crate::socket_channel::SocketReceiver;
 
 /// Code and configuration of one Worker, as an isolate needs it. Immutable and shared.
 #[derive(Debug)]
@@ -114,6 +116,8 @@ pub struct Limits {
     pub body_max_bytes: u64,
     /// How long `waitUntil` work may go on after the answer of a stateless event (default 30 s).
     pub wait_until_max: Duration,
+    /// How long an alarm handler may take before its object is reset (default 15 min).
+    pub alarm_max: Duration,
 }
 
 impl Default for Limits {
@@ -124,6 +128,7 @@ impl Default for Limits {
             cell_events_max: 1_000,
             body_max_bytes: 100 << 20,
             wait_until_max: Duration::from_secs(30),
+            alarm_max: Duration::from_secs(15 * 60),
         }
     }
 }
@@ -197,6 +202,8 @@ pub enum CellEvent {
         socket: Arc<CellSocket>,
         /// Text or binary; `Close` for a close frame; `None` when the connection was lost.
         message: Option<SocketMessage>,
+        /// Present with the socket's last event.
+        ending: Option<Ending>,
     },
 }
 

@@ -40,6 +40,11 @@ const FLAGS: &[(&str, &str, &str)] = &[
         "delete_all_preserves_alarm",
     ),
     (
+        "2026-03-03",
+        "websocket_close_reason_byte_limit",
+        "no_websocket_close_reason_byte_limit",
+    ),
+    (
         "2026-03-17",
         "websocket_standard_binary_type",
         "no_websocket_standard_binary_type",

@@ -131,6 +131,8 @@ pub struct EventError {
     pub breaks_stub: bool,
     /// A limit that the event broke, if that is why it failed.
     pub limit: Option<Limit>,
+    /// The script is to blame: it threw this, or had its object reset.
+    pub by_script: bool,
 }
 
 /// A limit that ended an event.

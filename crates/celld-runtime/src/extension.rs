@@ -53,6 +53,7 @@ deno_core::extension!(
         ops::sockets::op_socket_close,
         ops::sockets::op_socket_drop,
         ops::sockets::op_socket_forget,
+        ops::sockets::op_socket_unlist,
         ops::sockets::op_socket_accept,
         ops::sockets::op_socket_attach,
         ops::sockets::op_socket_attachment,

@@ -1,7 +1,8 @@
 //! WebSockets as pairs of channel ends, and the sockets that a cell keeps while it hibernates.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -13,8 +14,14 @@ pub const SOCKET_CHANNEL_MESSAGES: usize = 1024;
 /// Close code that is never on the wire. A [`SocketMessage::Close`] with it asks whoever holds
 /// the connection to drop it without a close frame.
 pub const ABNORMAL: u16 = 1006;
-/// `readyState` of a socket whose connection has ended.
-pub const CLOSED: u64 = 3;
+/// Bit of [`CellSocket::closing`]: the script has sent a close frame.
+pub const SENT_CLOSE: u8 = 1;
+/// Bit of [`CellSocket::closing`]: the client has sent a close frame, or is gone.
+pub const GOT_CLOSE: u8 = 2;
+/// Bit of [`CellSocket::closing`]: the object behind the socket was reset.
+pub const CUT: u8 = 4;
+/// Bit of [`CellSocket::closing`]: the handler is being told of the end.
+pub const HEARD: u8 = 8;
 
 /// What travels on a WebSocket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +32,8 @@ pub enum SocketMessage {
     Binary(Bytes),
     /// A close frame. `None` is a close frame without a code (1005 at the receiver).
     Close(Option<CloseFrame>),
+    /// The peer broke the protocol and is being told so; nothing follows. Says what was wrong.
+    Failure(String),
 }
 
 /// Code and reason of a close frame.
@@ -151,16 +160,69 @@ impl SocketMessage {
         match self {
             SocketMessage::Text(text) => text.len(),
             SocketMessage::Binary(data) => data.len(),
-            SocketMessage::Close(_) => 0,
+            SocketMessage::Close(_) | SocketMessage::Failure(_) => 0,
         }
+    }
+
+    /// What a message means to its receiver: the request to drop a connection is, at the other
+    /// end, a lost connection.
+    pub fn arrived(message: Option<Self>) -> Option<Self> {
+        message.filter(|message| {
+            !matches!(message, SocketMessage::Close(Some(close)) if close.code == ABNORMAL)
+        })
+    }
+
+    /// True for what ends a conversation.
+    pub fn is_end(&self) -> bool {
+        matches!(self, SocketMessage::Close(_) | SocketMessage::Failure(_))
     }
 }
 
 impl CellSocket {
-    /// Ends the connection abruptly: the client sees 1006.
+    /// Ends the connection abruptly: the client sees 1006, the cell hears no more of it.
     pub fn cut(&self, tokio: &tokio::runtime::Handle) {
-        self.ready_state.store(CLOSED, Ordering::Relaxed);
+        self.closing.fetch_or(CUT, Ordering::Relaxed);
+        self.unlist();
         self.spill.cut(&self.outgoing, tokio);
+    }
+
+    /// Takes the socket off its cell's list.
+    pub fn unlist(&self) {
+        if let Some(home) = self.home.upgrade() {
+            home.remove(self.id);
+        }
+    }
+
+    /// What JavaScript is told of the closing handshake.
+    pub fn handshake(&self) -> u32 {
+        u32::from(self.closing.load(Ordering::Relaxed) & (SENT_CLOSE | GOT_CLOSE))
+    }
+}
+
+/// Travels with the end of a socket. An end that no handler hears of, because the event is lost
+/// on its way, takes the socket off the list too.
+#[derive(Debug)]
+pub struct Ending(Option<Arc<CellSocket>>);
+
+impl Ending {
+    /// For the last event of `socket`.
+    pub fn of(socket: &Arc<CellSocket>) -> Self {
+        Self(Some(socket.clone()))
+    }
+
+    /// The handler is told: what follows is its business.
+    pub fn heard(mut self) {
+        if let Some(socket) = self.0.take() {
+            socket.closing.fetch_or(HEARD, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if let Some(socket) = self.0.take() {
+            socket.unlist();
+        }
     }
 }
 
@@ -196,17 +258,25 @@ pub struct CellSocket {
     pub spill: Arc<Spill>,
     /// When an auto-response was last sent, in ms since the epoch; 0 for never.
     pub auto_response_ms: AtomicU64,
-    /// Life cycle, as WebSocket's `readyState`: 1 open, 2 closing, 3 closed.
-    pub ready_state: AtomicU64,
+    /// How far the closing handshake is: [`SENT_CLOSE`], [`GOT_CLOSE`], [`CUT`], [`HEARD`].
+    pub closing: AtomicU8,
+    /// The list that it is on.
+    pub home: Weak<CellSockets>,
 }
 
-/// All hibernatable sockets of one cell, shared by its isolate and the tasks that pump them.
+/// All hibernatable sockets of one cell, shared by its isolate and the tasks that pump them, and
+/// what else outlives the cell's residence with them.
 #[derive(Debug, Default)]
 pub struct CellSockets {
-    /// In the order of acceptance.
-    pub sockets: Mutex<Vec<Arc<CellSocket>>>,
+    /// By id, and so in the order of acceptance.
+    pub sockets: Mutex<BTreeMap<u64, Arc<CellSocket>>>,
     /// Request and response of `setWebSocketAutoResponse`.
     pub auto_response: Mutex<Option<(String, String)>>,
+    /// How long a handler of a socket's event may take, in ms; 0 for as long as it wants.
+    pub event_timeout_ms: AtomicU32,
+    /// The name that the cell's id was made from, once it is known: a cell that never wrote has no
+    /// record that could remember it.
+    pub name: OnceLock<String>,
 }
 
 impl CellSockets {
@@ -217,14 +287,15 @@ impl CellSockets {
 
     /// Ends every connection abruptly, as when the object behind them is gone: clients see 1006.
     pub fn close_all(&self, tokio: &tokio::runtime::Handle) {
-        for socket in self.sockets.lock().drain(..) {
+        let all = std::mem::take(&mut *self.sockets.lock());
+        for socket in all.values() {
             socket.cut(tokio);
         }
     }
 
     /// Forgets a socket whose connection has ended.
     pub fn remove(&self, id: u64) {
-        self.sockets.lock().retain(|socket| socket.id != id);
+        self.sockets.lock().remove(&id);
     }
 }
 

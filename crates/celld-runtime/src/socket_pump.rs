@@ -8,7 +8,7 @@ use celld_core::CellId;
 use tokio::sync::mpsc;
 
 use crate::api::{CellEvent, World};
-use crate::socket::{CLOSED, CellSocket, CellSockets, SocketMessage};
+use crate::socket::{CUT, CellSocket, Ending, GOT_CLOSE, SocketMessage};
 
 /// Runs until the connection ends. Auto-responses touch neither the core nor V8, and they do
 /// not wait at the output gate.
@@ -16,39 +16,34 @@ pub async fn pump(
     world: Arc<dyn World>,
     cell: CellId,
     socket: Arc<CellSocket>,
-    sockets: Arc<CellSockets>,
     mut incoming: mpsc::Receiver<SocketMessage>,
 ) {
     loop {
-        let message = incoming.recv().await;
+        let message = SocketMessage::arrived(incoming.recv().await);
         if let Some(SocketMessage::Text(text)) = &message
-            && let Some(answer) = auto_response(&sockets, text)
+            && let Some(answer) = auto_response(&socket, text)
         {
             socket.auto_response_ms.store(now_ms(), Ordering::Relaxed);
             let _ = socket.outgoing.send(SocketMessage::Text(answer)).await;
             continue;
         }
-        if socket.ready_state.load(Ordering::Relaxed) == CLOSED {
+        if socket.closing.load(Ordering::Relaxed) & CUT != 0 {
             // The object was reset: its successor knows nothing of this socket.
             return;
         }
-        let ended = !matches!(
-            message,
-            Some(SocketMessage::Text(_) | SocketMessage::Binary(_))
-        );
+        let ended = message.as_ref().is_none_or(SocketMessage::is_end);
         if ended {
-            // A socket that is going is no longer listed, but its close event still names it.
-            sockets.remove(socket.id);
-            socket
-                .ready_state
-                .store(if message.is_some() { 2 } else { 3 }, Ordering::Relaxed);
+            socket.closing.fetch_or(GOT_CLOSE, Ordering::Relaxed);
         }
+        // A socket that is going stays listed until its handler has heard of it.
+        let ending = ended.then(|| Ending::of(&socket));
         world.send_to_cell(
             &cell,
             None,
             CellEvent::SocketMessage {
                 socket: socket.clone(),
                 message,
+                ending,
             },
         );
         if ended {
@@ -57,7 +52,8 @@ pub async fn pump(
     }
 }
 
-fn auto_response(sockets: &CellSockets, text: &str) -> Option<String> {
+fn auto_response(socket: &CellSocket, text: &str) -> Option<String> {
+    let sockets = socket.home.upgrade()?;
     let pair = sockets.auto_response.lock();
     let (request, response) = pair.as_ref()?;
     (request == text).then(|| response.clone())

@@ -167,8 +167,6 @@ pub struct Cell {
     pub alarm_running: Option<i64>,
     /// That handler set or deleted the alarm.
     pub alarm_changed: bool,
-    /// Event timeout for hibernatable sockets, in ms; 0 for none.
-    pub event_timeout_ms: u32,
     /// Its constructor failed: events that were sent before this count fail likewise.
     pub not_constructed: Option<(u32, EventError)>,
     /// Set once the node wants it back.

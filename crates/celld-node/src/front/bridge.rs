@@ -14,10 +14,11 @@ use celld_runtime::socket::{ABNORMAL, CloseFrame, SocketEnd, SocketMessage};
 pub(crate) use fastwebsockets::Role;
 use fastwebsockets::{Frame, OpCode, Payload, WebSocketError, WebSocketRead, WebSocketWrite};
 use http::HeaderValue;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufWriter};
 use tokio::sync::{mpsc, watch};
 
 use super::Phase;
+use super::masked::{BadFrame, MaskChecked};
 
 /// Bytes of outgoing frames that are gathered before they are written.
 const WRITE_BUFFER_BYTES: usize = 16 * 1024;
@@ -27,6 +28,8 @@ const FRAMES_PER_FLUSH: usize = 64;
 const CONTROL_FRAMES: usize = 4;
 /// A binary message up to this size is copied, so that it does not pin the read buffer.
 const COPY_MAX_BYTES: usize = 4 * 1024;
+/// Longest reason of a close frame, in bytes (RFC 6455, section 5.5: 125 with the code).
+const REASON_MAX_BYTES: usize = 123;
 /// Bytes that one slot of a message channel stands for. A message reserves as many free slots
 /// as its size asks for, so that a channel of 1,024 messages holds at most about 64 MiB.
 const BYTES_PER_SLOT: usize = 256;
@@ -60,8 +63,10 @@ pub(crate) async fn run<S>(io: S, role: Role, end: SocketEnd, config: BridgeConf
 where
     S: AsyncRead + AsyncWrite + Send + 'static,
 {
-    let (mut read, mut write) = tokio::io::split(io);
-    {
+    let (read, mut write) = tokio::io::split(io);
+    let mut read = MaskChecked::new(read, role == Role::Server);
+    let linger = config.close_wait;
+    let violated = {
         let buffered = BufWriter::with_capacity(WRITE_BUFFER_BYTES, &mut write);
         let (mut reader, mut writer) =
             fastwebsockets::after_handshake_split(&mut read, buffered, role);
@@ -70,9 +75,20 @@ where
         reader.set_max_message_size(config.message_max_bytes.saturating_add(1));
         // Vectored writes would go around the buffer and cost a system call per frame.
         writer.set_writev_threshold(WRITE_BUFFER_BYTES);
-        join(reader, writer, end, config).await;
-    }
+        join(reader, writer, end, config).await
+    };
     let _ = tokio::time::timeout(Duration::from_secs(1), write.shutdown()).await;
+    if violated {
+        // A connection that is closed while its peer still sends is reset, and the peer never sees
+        // the close frame that tells it why.
+        let _ = tokio::time::timeout(linger, discard(read.into_inner())).await;
+    }
+}
+
+/// Reads and forgets.
+async fn discard<R: AsyncRead + Unpin>(mut read: R) {
+    let mut scratch = vec![0; WRITE_BUFFER_BYTES];
+    while matches!(read.read(&mut scratch).await, Ok(count) if count > 0) {}
 }
 
 /// What one side has seen of the closing handshake.
@@ -90,7 +106,7 @@ enum Control {
 }
 
 /// How the reading loop ended.
-#[derive(PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum ReadEnd {
     /// The peer is gone, or both sides have closed.
     Over,
@@ -107,12 +123,14 @@ enum WriteEnd {
     Over,
 }
 
+/// Runs both loops. True when the peer broke the protocol.
 async fn join<R, W>(
     reader: WebSocketRead<R>,
     writer: WebSocketWrite<W>,
     end: SocketEnd,
     config: BridgeConfig,
-) where
+) -> bool
+where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
@@ -137,11 +155,14 @@ async fn join<R, W>(
             if read == ReadEnd::Violation {
                 let _ = tokio::time::timeout(config.close_wait, writing).await;
             }
+            read == ReadEnd::Violation
         }
         wrote = &mut writing => {
             if wrote == WriteEnd::Closed && !closing.by_peer.load(Ordering::Relaxed) {
-                let _ = tokio::time::timeout(config.close_wait, reading).await;
+                let read = tokio::time::timeout(config.close_wait, reading).await;
+                return read == Ok(ReadEnd::Violation);
             }
+            false
         }
     }
 }
@@ -191,6 +212,7 @@ async fn read_loop<R: AsyncRead + Unpin>(
             Ok(Some(message)) => deliver(&outgoing, message).await,
             Err(code) => {
                 let _ = control.send(Control::Abort(code)).await;
+                let _ = outgoing.send(SocketMessage::Failure(failure(code))).await;
                 return ReadEnd::Violation;
             }
         }
@@ -203,7 +225,7 @@ async fn deliver(outgoing: &mpsc::Sender<SocketMessage>, message: SocketMessage)
     let bytes = match &message {
         SocketMessage::Text(text) => text.len(),
         SocketMessage::Binary(data) => data.len(),
-        SocketMessage::Close(_) => 0,
+        SocketMessage::Close(_) | SocketMessage::Failure(_) => 0,
     };
     let slots = (bytes / BYTES_PER_SLOT).clamp(1, outgoing.max_capacity());
     if let Ok(mut permits) = outgoing.reserve_many(slots).await
@@ -216,15 +238,38 @@ async fn deliver(outgoing: &mpsc::Sender<SocketMessage>, message: SocketMessage)
 /// The close code that answers a violation; `None` for a lost connection.
 fn violation(error: &WebSocketError) -> Option<u16> {
     match error {
+        WebSocketError::IoError(error) => {
+            let wrong = error.get_ref().is_some_and(|inner| inner.is::<BadFrame>());
+            wrong.then_some(1002)
+        }
         WebSocketError::UnexpectedEOF
         | WebSocketError::ConnectionClosed
-        | WebSocketError::IoError(_)
         | WebSocketError::SendError(_)
         | WebSocketError::HTTPError(_) => None,
         WebSocketError::InvalidUTF8 => Some(1007),
         WebSocketError::FrameTooLarge => Some(1009),
         _ => Some(1002),
     }
+}
+
+/// What a script is told of a violation, in the words of the reference runtime.
+fn failure(code: u16) -> String {
+    let what = match code {
+        1007 => "Text is not UTF-8",
+        1009 => "Message is too large",
+        _ => "Bad frame",
+    };
+    format!(
+        "WebSocket protocol error; protocolError.statusCode = {code}; protocolError.description = {what}"
+    )
+}
+
+/// The part of a close reason that fits into a frame.
+fn fitting(reason: &str) -> &str {
+    let end = (0..=REASON_MAX_BYTES.min(reason.len()))
+        .rev()
+        .find(|at| reason.is_char_boundary(*at));
+    &reason[..end.unwrap_or(0)]
 }
 
 /// Puts fragments together. The limit holds for the whole message.
@@ -334,10 +379,12 @@ async fn write_loop<W: AsyncWrite + Unpin>(
                 Control::Abort(code) => Frame::close(code, b""),
             },
             message = incoming.recv() => match message {
-                // The object behind the socket is gone: so is the connection.
-                Some(SocketMessage::Close(Some(close))) if close.code == ABNORMAL => return WriteEnd::Over,
-                Some(message) => frame_of(message),
-                None => return WriteEnd::Over,
+                Some(message) if !is_abnormal(&message) => frame_of(message),
+                // The object behind the socket is gone: so is the connection, behind what was said.
+                _ => {
+                    let _ = writer.flush().await;
+                    return WriteEnd::Over;
+                }
             },
         };
         let is_close = frame.opcode == OpCode::Close;
@@ -358,6 +405,11 @@ async fn write_loop<W: AsyncWrite + Unpin>(
     }
 }
 
+/// True for the request to drop the connection without a close frame.
+fn is_abnormal(message: &SocketMessage) -> bool {
+    matches!(message, SocketMessage::Close(Some(close)) if close.code == ABNORMAL)
+}
+
 /// Completes when the listener stops serving.
 async fn leaving(phase: &mut Option<watch::Receiver<Phase>>) {
     match phase {
@@ -375,7 +427,10 @@ fn frame_of(message: SocketMessage) -> Frame<'static> {
             Err(shared) => Payload::Owned(shared.to_vec()),
         }),
         SocketMessage::Close(None) => Frame::close_raw(Payload::Owned(Vec::new())),
-        SocketMessage::Close(Some(close)) => Frame::close(close.code, close.reason.as_bytes()),
+        SocketMessage::Close(Some(close)) => {
+            Frame::close(close.code, fitting(&close.reason).as_bytes())
+        }
+        SocketMessage::Failure(_) => Frame::close(1002, b""),
     }
 }
 

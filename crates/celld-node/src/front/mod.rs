@@ -15,6 +15,7 @@ mod error_page;
 pub(crate) mod hop;
 pub(crate) mod intake;
 mod internal;
+mod masked;
 mod target;
 mod upgrade;
 

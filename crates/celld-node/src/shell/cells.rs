@@ -70,10 +70,16 @@ impl Shell {
             .join(format!("cell-{}.sqlite", self.databases));
         held.database = Some(database.clone());
         let port = self.shared.routes.port_or_new(&cell);
-        port.note_alarm(loaded.alarm_ms);
+        port.know_alarm(loaded.alarm_ms);
+        let sockets = self.shared.cell_sockets(&cell);
         let name = loaded
             .name
-            .or_else(|| port.name().map(|name| name.to_string()));
+            .or_else(|| port.name().map(|name| name.to_string()))
+            .or_else(|| sockets.name.get().cloned());
+        if let Some(name) = &name {
+            // A cell that hibernates without having written keeps its name with its sockets.
+            let _ = sockets.name.set(name.clone());
+        }
         held.name.clone_from(&name);
         let pulse = Arc::new(Pulse::new(self.shared.clock.origin()));
         let image = CellImage {
@@ -85,7 +91,7 @@ impl Shell {
             database,
             snapshot: loaded.snapshot,
             tail: loaded.tail,
-            sockets: self.shared.cell_sockets(&cell),
+            sockets,
             pulse: pulse.clone(),
         };
         Counters::one(&self.shared.counters.activations);

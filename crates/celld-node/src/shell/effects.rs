@@ -264,8 +264,7 @@ impl Drop for StartReport {
     }
 }
 
-/// Failures of the handler count; failures of the node around it do not, unless the handler broke
-/// a limit.
+/// Failures of the script count, as do limits that it broke; failures of the node around it do not.
 fn alarm_end(cell: &CellId, answer: Result<AlarmOutcome, EventError>) -> AlarmEnd {
     let error = match answer {
         Ok(outcome) => {
@@ -275,8 +274,7 @@ fn alarm_end(cell: &CellId, answer: Result<AlarmOutcome, EventError>) -> AlarmEn
         }
         Err(error) => error,
     };
-    let infrastructure = error.retryable || error.overloaded || error.durable_object_reset;
-    let counted = !infrastructure || (error.limit.is_some() && !error.overloaded);
+    let counted = !error.overloaded && (error.by_script || error.limit.is_some());
     tracing::debug!(%cell, counted, why = error.message, "an alarm failed");
     let mut jitter = [0u8; 2];
     // Without randomness retries are merely less spread out.

@@ -20,7 +20,7 @@ use crate::support::{answering, front, h1, h2, ok, raw, read_until, soon, text};
 type Socket = FragmentCollector<TokioIo<Upgraded>>;
 
 /// A listener that accepts every WebSocket and hands the script's ends out.
-async fn sockets(config: FrontConfig) -> (Front, mpsc::UnboundedReceiver<SocketEnd>) {
+pub async fn sockets(config: FrontConfig) -> (Front, mpsc::UnboundedReceiver<SocketEnd>) {
     let (ends, taken) = mpsc::unbounded_channel();
     let front = front(config, move |request, reply| {
         assert!(request.websocket);
@@ -373,10 +373,10 @@ async fn violations_are_answered_with_their_codes() {
             (OpCode::Close, code.to_be_bytes().to_vec()),
             "{what}"
         );
-        assert_eq!(
-            soon("the end", script.incoming.recv()).await,
-            None,
-            "{what}"
+        let end = soon("the end", script.incoming.recv()).await;
+        assert!(
+            matches!(end, Some(SocketMessage::Failure(_))),
+            "{what}: {end:?}"
         );
     }
 }

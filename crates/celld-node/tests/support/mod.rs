@@ -174,7 +174,10 @@ impl FakeHost {
                     .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1))
                     .is_ok()
                 {
-                    reply.send(Err(EventError::new("the handler failed")));
+                    reply.send(Err(EventError {
+                        by_script: true,
+                        ..EventError::new("the handler failed")
+                    }));
                 } else {
                     cell.db.set_alarm(None).expect("a sound database");
                     commit(&self.config, cell);

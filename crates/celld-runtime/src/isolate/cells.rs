@@ -1,6 +1,7 @@
 //! Resident cells: taking them in, constructing and resetting instances, letting them go.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use crate::api::{CellImage, CellRemains};
 use crate::exchange::{EventError, Limit, Reply};
 use crate::gates::Outbox;
 use crate::ops;
+use crate::socket::HEARD;
 use crate::state::{Cell, Eviction, HostState, RpcSession};
 
 impl Isolate {
@@ -32,7 +34,6 @@ impl Isolate {
             spanning: false,
             alarm_running: None,
             alarm_changed: false,
-            event_timeout_ms: 0,
             not_constructed: None,
             eviction: None,
             image,
@@ -138,6 +139,7 @@ impl Isolate {
             Ok(Some(error)) | Err(Failed::Threw(error)) => Some(EventError {
                 durable_object_reset: true,
                 breaks_stub: true,
+                by_script: true,
                 ..error
             }),
             Err(Failed::Terminated) => Some(crate::meter::cell_over_limit()),
@@ -357,7 +359,10 @@ impl Isolate {
         if let Some(eviction) = cell.eviction.take() {
             eviction.reply.send(remains);
         }
-        for socket in cell.image.sockets.sockets.lock().iter() {
+        let mut sockets = cell.image.sockets.sockets.lock();
+        // Whoever heard of its end is gone; the next instance shall not.
+        sockets.retain(|_, socket| socket.closing.load(Ordering::Relaxed) & HEARD == 0);
+        for socket in sockets.values() {
             if let Some(number) = state.socket_numbers.remove(&socket.id) {
                 state.sockets.remove(&number);
             }

@@ -220,7 +220,7 @@ impl Isolate {
         let is_end = matches!(
             &event,
             CellEvent::SocketMessage {
-                message: None | Some(SocketMessage::Close(_)),
+                ending: Some(_),
                 ..
             }
         );
@@ -272,8 +272,15 @@ impl Isolate {
                 retry_count,
                 reply,
             } => self.alarm(&cell, slot, scheduled_ms, retry_count, reply),
-            CellEvent::SocketMessage { socket, message } => {
-                self.socket_event(slot, &socket, message)
+            CellEvent::SocketMessage {
+                socket,
+                message,
+                ending,
+            } => {
+                if let Some(ending) = ending {
+                    ending.heard();
+                }
+                self.socket_event(&cell, slot, &socket, message);
             }
         }
     }
@@ -316,6 +323,7 @@ impl Isolate {
 
     fn socket_event(
         &mut self,
+        cell: &celld_core::CellId,
         slot: u32,
         socket: &std::sync::Arc<crate::socket::CellSocket>,
         message: Option<SocketMessage>,
@@ -324,28 +332,27 @@ impl Isolate {
         let outcome = self.call(
             Entry::CellSocket,
             |scope, state| {
-                let auto_close = !state.config.code.lacks_flag(
-                    "2026-04-07",
-                    "web_socket_auto_reply_to_close",
-                    "web_socket_manual_reply_to_close",
-                );
+                let timeout_ms = state.cells.get(cell).map_or(0, |cell| {
+                    cell.image.sockets.event_timeout_ms.load(Ordering::Relaxed)
+                });
                 let rid = state.socket_number(socket);
-                let ready = socket.ready_state.load(Ordering::Relaxed) as u32;
+                let closing = socket.handshake();
                 let what = match message {
                     Some(SocketMessage::Text(text)) => ops::text(scope, &text),
                     Some(SocketMessage::Binary(bytes)) => ops::bytes(scope, &bytes),
                     Some(SocketMessage::Close(frame)) => {
                         ops::sockets::close_to_js(scope, frame.as_ref(), true)
                     }
+                    Some(SocketMessage::Failure(why)) => ops::sockets::failure_to_js(scope, &why),
                     None => ops::sockets::close_to_js(scope, None, false),
                 };
                 vec![
                     number(scope, id),
                     number(scope, slot),
                     number(scope, rid),
-                    number(scope, ready),
+                    number(scope, closing),
                     what,
-                    v8::Boolean::new(scope, auto_close).into(),
+                    number(scope, timeout_ms),
                 ]
             },
             |_, _| (),

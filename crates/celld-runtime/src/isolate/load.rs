@@ -37,7 +37,7 @@ impl Isolate {
         let watched =
             Watched::register(js.v8_isolate().thread_safe_handle(), config.limits.cpu_max);
         limit_heap(&mut js, heap_exhausted.clone(), watched.clone());
-        let wait_until_max = config.limits.wait_until_max;
+        let limits = config.limits.clone();
         let (code, namespaces) = (config.code.clone(), namespaces(&config.code));
         let numbers: Vec<_> = namespaces
             .iter()
@@ -51,7 +51,7 @@ impl Isolate {
         let number = |key: &celld_core::NamespaceKey| {
             numbers.iter().position(|known| known == key).unwrap_or(0) as u32
         };
-        configure(&mut js, &host, &code, wait_until_max, &number)?;
+        configure(&mut js, &host, &code, &limits, &number)?;
         watched.enter();
         let evaluated = evaluate(&mut js, &code).await;
         watched.leave();
@@ -165,7 +165,7 @@ fn configure(
     js: &mut JsRuntime,
     host: &v8::Global<v8::Object>,
     code: &WorkerCode,
-    wait_until_max: std::time::Duration,
+    limits: &crate::api::Limits,
     number: &dyn Fn(&celld_core::NamespaceKey) -> u32,
 ) -> Result<(), EventError> {
     deno_core::scope!(scope, js);
@@ -200,12 +200,16 @@ fn configure(
         .map(|class| serde_json::json!([class.class_name, number(&class.namespace), class.sqlite]))
         .collect();
     let flags = crate::compat::enabled_flags(code);
+    let milliseconds = |time: std::time::Duration| {
+        serde_json::json!(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    };
     let mut arguments = Vec::new();
     for value in [
         serde_json::json!(bindings),
         serde_json::json!(classes),
         serde_json::json!(flags),
-        serde_json::json!(u64::try_from(wait_until_max.as_millis()).unwrap_or(u64::MAX)),
+        milliseconds(limits.wait_until_max),
+        milliseconds(limits.alarm_max),
     ] {
         let text = ops::text(scope, &value.to_string());
         let text = v8::Local::<v8::String>::try_from(text)

@@ -108,7 +108,8 @@ pub fn op_event_fail(
     id: u32,
     error: v8::Local<v8::Value>,
 ) {
-    let error = super::error_from_js(scope, error);
+    let mut error = super::error_from_js(scope, error);
+    error.by_script = true;
     let state = state.borrow_mut::<HostState>();
     let Some(event) = state.events.get_mut(&id) else {
         return;
@@ -178,6 +179,7 @@ pub fn op_cell_reset(
     let mut error = super::error_from_js(scope, error);
     error.durable_object_reset = true;
     error.breaks_stub = true;
+    error.by_script = true;
     let state = state.borrow_mut::<HostState>();
     state.resets.push((slot, error));
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use deno_core::{JsBuffer, OpState, ToV8, op2, v8};
@@ -11,12 +11,10 @@ use deno_error::JsErrorBox;
 use parking_lot::Mutex;
 
 use crate::socket::{
-    CellSocket, CellSockets, CloseFrame, SocketMessage, next_socket_id, socket_pair,
+    ABNORMAL, CellSocket, CellSockets, CloseFrame, SENT_CLOSE, SocketMessage, next_socket_id,
+    socket_pair,
 };
 use crate::state::{HostState, SocketState};
-
-const OPEN: u64 = 1;
-const CLOSING: u64 = 2;
 
 /// Code that a close frame without a code is reported as.
 pub const NO_STATUS: u16 = 1005;
@@ -36,11 +34,23 @@ impl<'a> ToV8<'a> for Arrival {
             Some(SocketMessage::Text(text)) => super::text(scope, &text),
             Some(SocketMessage::Binary(bytes)) => super::bytes(scope, &bytes),
             Some(SocketMessage::Close(frame)) => close_to_js(scope, frame.as_ref(), true),
+            Some(SocketMessage::Failure(why)) => failure_to_js(scope, &why),
         })
     }
 }
 
-/// `{ code, reason, clean }`.
+/// What a lost connection is told as, in place of a close frame's reason.
+const LOST: &str = "WebSocket disconnected without sending Close frame.";
+
+/// `{ failure }`.
+pub fn failure_to_js<'s>(scope: &mut v8::PinScope<'s, '_>, why: &str) -> v8::Local<'s, v8::Value> {
+    let object = v8::Object::new(scope);
+    let why = super::text(scope, why);
+    super::set(scope, object, "failure", why);
+    object.into()
+}
+
+/// `{ code, reason, clean }`. Without `clean` the connection was lost.
 pub fn close_to_js<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     frame: Option<&CloseFrame>,
@@ -50,7 +60,8 @@ pub fn close_to_js<'s>(
     let code = frame.map_or(if clean { NO_STATUS } else { 1006 }, |frame| frame.code);
     let code = v8::Number::new(scope, f64::from(code)).into();
     super::set(scope, object, "code", code);
-    let reason = super::text(scope, frame.map_or("", |frame| &frame.reason));
+    let lost = if clean { "" } else { LOST };
+    let reason = super::text(scope, frame.map_or(lost, |frame| &frame.reason));
     super::set(scope, object, "reason", reason);
     let clean = v8::Boolean::new(scope, clean).into();
     super::set(scope, object, "clean", clean);
@@ -81,7 +92,7 @@ pub async fn op_socket_next(state: Rc<RefCell<OpState>>, id: u32) -> Arrival {
     let Some(mut channel) = taken else {
         return Arrival(None);
     };
-    let message = channel.recv().await;
+    let message = SocketMessage::arrived(channel.recv().await);
     let mut state = state.borrow_mut();
     let sockets = &mut state.borrow_mut::<HostState>().sockets;
     if message.is_none() {
@@ -138,8 +149,10 @@ pub fn op_socket_close(
     slot: u32,
 ) {
     let state = state.borrow_mut::<HostState>();
-    if let Some(SocketState::Hibernatable(socket)) = state.sockets.get(&id) {
-        socket.ready_state.fetch_max(CLOSING, Ordering::Relaxed);
+    if code != u32::from(ABNORMAL)
+        && let Some(SocketState::Hibernatable(socket)) = state.sockets.get(&id)
+    {
+        socket.closing.fetch_or(SENT_CLOSE, Ordering::Relaxed);
     }
     let frame = (code != 0).then_some(CloseFrame {
         code: code as u16,
@@ -157,7 +170,15 @@ pub fn op_socket_drop(state: &mut OpState, id: u32) {
     }
 }
 
-/// Forgets a hibernatable socket whose end its cell has handled.
+/// Takes a hibernatable socket off its cell's list: its handler has heard of the end.
+#[op2(fast)]
+pub fn op_socket_unlist(state: &mut OpState, id: u32) {
+    if let Some(socket) = hibernatable(state.borrow::<HostState>(), id) {
+        socket.unlist();
+    }
+}
+
+/// Forgets a hibernatable socket that has ended and that no script can reach.
 #[op2(fast)]
 pub fn op_socket_forget(state: &mut OpState, id: u32) {
     let state = state.borrow_mut::<HostState>();
@@ -207,9 +228,10 @@ pub fn op_socket_accept(
         outgoing,
         spill,
         auto_response_ms: AtomicU64::new(0),
-        ready_state: AtomicU64::new(OPEN),
+        closing: AtomicU8::new(0),
+        home: Arc::downgrade(&sockets),
     });
-    sockets.sockets.lock().push(socket.clone());
+    sockets.sockets.lock().insert(socket.id, socket.clone());
     state.socket_numbers.insert(socket.id, id);
     state
         .sockets
@@ -256,7 +278,7 @@ fn cell_sockets(state: &mut OpState, slot: u32) -> Option<Arc<CellSockets>> {
     state.cell_of(slot).map(|cell| cell.image.sockets.clone())
 }
 
-/// Numbers and states of a cell's sockets, in turn; with a tag, of those that carry it.
+/// Numbers and closing handshakes of a cell's sockets, in turn; with a tag, of those that carry it.
 #[op2]
 #[serde]
 pub fn op_cell_sockets(state: &mut OpState, slot: u32, #[string] tag: Option<String>) -> Vec<u32> {
@@ -266,17 +288,14 @@ pub fn op_cell_sockets(state: &mut OpState, slot: u32, #[string] tag: Option<Str
     let chosen: Vec<_> = sockets
         .sockets
         .lock()
-        .iter()
+        .values()
         .filter(|socket| tag.as_ref().is_none_or(|tag| socket.tags.contains(tag)))
         .cloned()
         .collect();
     let state = state.borrow_mut::<HostState>();
     chosen
         .iter()
-        .flat_map(|socket| {
-            let ready = socket.ready_state.load(Ordering::Relaxed) as u32;
-            [state.socket_number(socket), ready]
-        })
+        .flat_map(|socket| [state.socket_number(socket), socket.handshake()])
         .collect()
 }
 
@@ -311,15 +330,17 @@ pub fn op_auto_response_time(state: &mut OpState, id: u32) -> f64 {
 /// The event timeout of a cell's sockets, in ms; 0 for none.
 #[op2(fast)]
 pub fn op_event_timeout_get(state: &mut OpState, slot: u32) -> u32 {
-    let state = state.borrow_mut::<HostState>();
-    state.cell_of(slot).map_or(0, |cell| cell.event_timeout_ms)
+    cell_sockets(state, slot).map_or(0, |sockets| {
+        sockets.event_timeout_ms.load(Ordering::Relaxed)
+    })
 }
 
 /// Sets it.
 #[op2(fast)]
 pub fn op_event_timeout_set(state: &mut OpState, slot: u32, milliseconds: u32) {
-    let state = state.borrow_mut::<HostState>();
-    if let Some(cell) = state.cell_of(slot) {
-        cell.event_timeout_ms = milliseconds;
+    if let Some(sockets) = cell_sockets(state, slot) {
+        sockets
+            .event_timeout_ms
+            .store(milliseconds, Ordering::Relaxed);
     }
 }

@@ -14,7 +14,7 @@ use celld_runtime::exchange::{
 };
 use celld_runtime::host::{HostHandle, WorkerSurface, start_host};
 use celld_runtime::pulse::Pulse;
-use celld_runtime::socket::{CellSocket, CellSockets, SocketMessage};
+use celld_runtime::socket::{CellSocket, CellSockets, SocketEnd, SocketMessage};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
@@ -22,6 +22,9 @@ use tokio::sync::mpsc;
 pub struct SmallWorld {
     host: OnceLock<HostHandle>,
     resident: Mutex<HashMap<CellId, Arc<Pulse>>>,
+    sockets: Mutex<HashMap<CellId, Arc<CellSockets>>>,
+    /// Events that were sent to cells.
+    pub events: AtomicU64,
     lsn: AtomicU64,
     /// Commits are proven at once; set to hold proofs back.
     pub held: Mutex<Option<Vec<OnDurable>>>,
@@ -39,6 +42,7 @@ pub struct SmallWorld {
 impl World for SmallWorld {
     fn send_to_cell(&self, cell: &CellId, name: Option<&str>, event: CellEvent) {
         let Some(host) = self.host.get() else { return };
+        self.events.fetch_add(1, Ordering::SeqCst);
         let mut resident = self.resident.lock();
         if !resident.contains_key(cell) {
             let pulse = Arc::new(Pulse::new(std::time::Instant::now()));
@@ -58,7 +62,7 @@ impl World for SmallWorld {
                 database: self.scratch.path().join(format!("{}.sqlite", cell.object)),
                 snapshot: None,
                 tail: Vec::new(),
-                sockets: Arc::new(CellSockets::default()),
+                sockets: self.sockets.lock().entry(cell.clone()).or_default().clone(),
                 pulse,
             };
             let _ = host.send(HostMessage::Activate(Box::new(image)));
@@ -100,12 +104,10 @@ impl World for SmallWorld {
         let Some(world) = self.me.get().and_then(std::sync::Weak::upgrade) else {
             return;
         };
-        let sockets = Arc::new(CellSockets::default());
         self.tokio.spawn(celld_runtime::socket_pump::pump(
             world,
             cell.clone(),
             socket,
-            sockets,
             incoming,
         ));
     }
@@ -175,6 +177,8 @@ pub async fn try_start(code: WorkerCode, limits: Limits) -> Result<Running, Even
     let world = Arc::new(SmallWorld {
         host: OnceLock::new(),
         resident: Mutex::default(),
+        sockets: Mutex::default(),
+        events: AtomicU64::new(0),
         lsn: AtomicU64::new(0),
         held: Mutex::new(None),
         lines: Mutex::default(),
@@ -252,6 +256,34 @@ impl Running {
     /// The cells that are resident.
     pub fn cells(&self) -> Vec<CellId> {
         self.world.resident.lock().keys().cloned().collect()
+    }
+
+    /// Lets a cell go, as a node does with one that is idle; its next event takes it in again.
+    pub async fn evict(&self, cell: &CellId) -> CellRemains {
+        let (reply, remains) = reply();
+        let message = HostMessage::Evict {
+            cell: cell.clone(),
+            // As a node says it to events that do not end in time.
+            reason: EventError::reset("The Durable Object was moved."),
+            grace: Duration::from_secs(10),
+            reply,
+        };
+        assert!(self.host.send(message).is_ok(), "the host has ended");
+        let remains = remains.await.expect("what is left of the cell");
+        self.world.resident.lock().remove(cell);
+        remains
+    }
+
+    /// The sockets that a cell keeps.
+    pub fn sockets_of(&self, cell: &CellId) -> Arc<CellSockets> {
+        self.world.sockets.lock()[cell].clone()
+    }
+
+    /// Opens a WebSocket to whoever answers `path` with one.
+    pub async fn connect(&self, path: &str) -> SocketEnd {
+        let answer = self.send("GET", path, Body::Empty).await;
+        let answer = answer.expect("an answer");
+        answer.websocket.expect("a WebSocket")
     }
 
     /// Sends a request.
