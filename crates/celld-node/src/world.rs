@@ -7,7 +7,8 @@ use celld_runtime::api::{
     ASSETS_WORKER, CellEvent, Commit, ConsoleLine, OnDurable, WorkerCode, WorkerEvent, World,
 };
 use celld_runtime::exchange::{EventError, HttpRequest, HttpResponse, Reply};
-use celld_runtime::socket::{CellSocket, SocketMessage};
+use celld_runtime::socket::CellSocket;
+use celld_runtime::socket_channel::SocketReceiver;
 use celld_runtime::socket_pump;
 
 use crate::assets::{self, StaticAssets};
@@ -90,12 +91,7 @@ impl World for RoutedWorld {
         self.0.store.log.when_durable(lsn, Box::new(gate));
     }
 
-    fn adopt_socket(
-        &self,
-        cell: &CellId,
-        socket: Arc<CellSocket>,
-        incoming: tokio::sync::mpsc::Receiver<SocketMessage>,
-    ) {
+    fn adopt_socket(&self, cell: &CellId, socket: Arc<CellSocket>, incoming: SocketReceiver) {
         let world: Arc<dyn World> = Arc::new(self.clone());
         self.0
             .tokio

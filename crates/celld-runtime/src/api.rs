@@ -10,8 +10,7 @@ use celld_core::{CellId, CellLimit, Epoch, HostId, Lsn, NamespaceKey, Txid};
 use crate::exchange::{Body, EventError, HttpRequest, HttpResponse, Reply};
 use crate::pulse::Pulse;
 use crate::rpc::session::SessionEnd;
-use crate::socket::{CellSocket, CellSockets, Ending, SocketEnd};
-use crate::socket::SocketMessage;
+use crate::socket::{CellSocket, CellSockets, Ending, SocketEnd, SocketMessage};
 use crate::socket_channel::SocketReceiver;
 
 /// Code and configuration of one Worker, as an isolate needs it. Immutable and shared.
@@ -375,12 +374,7 @@ pub trait World: Send + Sync + 'static {
 
     /// Pumps a hibernatable socket's incoming messages to its cell from here on
     /// (see [`crate::socket_pump`]).
-    fn adopt_socket(
-        &self,
-        cell: &CellId,
-        socket: Arc<CellSocket>,
-        incoming: tokio::sync::mpsc::Receiver<SocketMessage>,
-    );
+    fn adopt_socket(&self, cell: &CellId, socket: Arc<CellSocket>, incoming: SocketReceiver);
 
     /// Takes a console line.
     fn console(&self, line: ConsoleLine);

@@ -15,6 +15,7 @@ mod ops;
 pub mod pulse;
 pub mod rpc;
 pub mod socket;
+pub mod socket_channel;
 pub mod socket_pump;
 mod state;
 mod watch;

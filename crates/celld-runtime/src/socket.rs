@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
+
+use crate::socket_channel::{NotSent, SocketReceiver, SocketSender, socket_channel};
 
 /// Messages that wait in one direction before the sender is told to wait.
 pub const SOCKET_CHANNEL_MESSAGES: usize = 1024;
@@ -50,9 +51,9 @@ pub struct CloseFrame {
 #[derive(Debug)]
 pub struct SocketEnd {
     /// To the other end.
-    pub outgoing: mpsc::Sender<SocketMessage>,
+    pub outgoing: SocketSender,
     /// From the other end.
-    pub incoming: mpsc::Receiver<SocketMessage>,
+    pub incoming: SocketReceiver,
 }
 
 /// Most bytes that wait for a client beyond its channel.
@@ -79,7 +80,7 @@ impl Spill {
     /// Sends a message behind all those before it.
     pub fn send(
         self: &Arc<Self>,
-        outgoing: &mpsc::Sender<SocketMessage>,
+        outgoing: &SocketSender,
         message: SocketMessage,
         tokio: &tokio::runtime::Handle,
     ) {
@@ -91,8 +92,8 @@ impl Spill {
             message
         } else {
             match outgoing.try_send(message) {
-                Err(mpsc::error::TrySendError::Full(message)) => message,
-                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => return,
+                Err(NotSent::Full(message)) => message,
+                Ok(()) | Err(NotSent::Gone) => return,
             }
         };
         state.bytes += message.size_bytes();
@@ -106,11 +107,7 @@ impl Spill {
     }
 
     /// Ends the connection behind what the channel holds already.
-    pub fn cut(
-        self: &Arc<Self>,
-        outgoing: &mpsc::Sender<SocketMessage>,
-        tokio: &tokio::runtime::Handle,
-    ) {
+    pub fn cut(self: &Arc<Self>, outgoing: &SocketSender, tokio: &tokio::runtime::Handle) {
         let mut state = self.0.lock();
         if state.cut {
             return;
@@ -121,7 +118,7 @@ impl Spill {
         }
     }
 
-    async fn drain(self: Arc<Self>, outgoing: mpsc::Sender<SocketMessage>) {
+    async fn drain(self: Arc<Self>, outgoing: SocketSender) {
         loop {
             let next = {
                 let mut state = self.0.lock();
@@ -228,8 +225,8 @@ impl Drop for Ending {
 
 /// Makes the two ends of a fresh WebSocket.
 pub fn socket_pair() -> (SocketEnd, SocketEnd) {
-    let (to_b, from_a) = mpsc::channel(SOCKET_CHANNEL_MESSAGES);
-    let (to_a, from_b) = mpsc::channel(SOCKET_CHANNEL_MESSAGES);
+    let (to_b, from_a) = socket_channel(SOCKET_CHANNEL_MESSAGES);
+    let (to_a, from_b) = socket_channel(SOCKET_CHANNEL_MESSAGES);
     (
         SocketEnd {
             outgoing: to_b,
@@ -253,7 +250,7 @@ pub struct CellSocket {
     /// What `serializeAttachment` stored: V8-serialized, at most 16,384 bytes.
     pub attachment: Mutex<Option<Bytes>>,
     /// To the client.
-    pub outgoing: mpsc::Sender<SocketMessage>,
+    pub outgoing: SocketSender,
     /// What does not fit into `outgoing` at once.
     pub spill: Arc<Spill>,
     /// When an auto-response was last sent, in ms since the epoch; 0 for never.

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use celld_core::CellId;
-use tokio::sync::mpsc;
 
 use crate::api::{CellEvent, World};
 use crate::socket::{CUT, CellSocket, Ending, GOT_CLOSE, SocketMessage};
+use crate::socket_channel::SocketReceiver;
 
 /// Runs until the connection ends. Auto-responses touch neither the core nor V8, and they do
 /// not wait at the output gate.
@@ -16,7 +16,7 @@ pub async fn pump(
     world: Arc<dyn World>,
     cell: CellId,
     socket: Arc<CellSocket>,
-    mut incoming: mpsc::Receiver<SocketMessage>,
+    mut incoming: SocketReceiver,
 ) {
     loop {
         let message = SocketMessage::arrived(incoming.recv().await);

@@ -110,11 +110,11 @@ pub enum SocketState {
     /// An end of a pair, or of an outgoing connection.
     Plain {
         /// The channels; `incoming` is away while a read is under way.
-        outgoing: tokio::sync::mpsc::Sender<crate::socket::SocketMessage>,
+        outgoing: crate::socket_channel::SocketSender,
         /// What does not fit into `outgoing` at once.
         spill: Arc<crate::socket::Spill>,
         /// See above.
-        incoming: Option<tokio::sync::mpsc::Receiver<crate::socket::SocketMessage>>,
+        incoming: Option<crate::socket_channel::SocketReceiver>,
     },
     /// A socket that its cell accepted for hibernation.
     Hibernatable(Arc<CellSocket>),

@@ -10,8 +10,9 @@ use celld_runtime::api::{
 };
 use celld_runtime::exchange::{EventError, HttpRequest, HttpResponse, Reply};
 use celld_runtime::host::{WorkerSurface, start_host};
-use celld_runtime::socket::{CellSocket, SocketMessage};
-use tokio::sync::{mpsc, oneshot};
+use celld_runtime::socket::CellSocket;
+use celld_runtime::socket_channel::SocketReceiver;
+use tokio::sync::oneshot;
 
 use crate::errors::{self, Failure};
 use crate::excerpt::without_own_frames;
@@ -135,13 +136,7 @@ impl World for Nowhere {
         then(Err(nobody()));
     }
 
-    fn adopt_socket(
-        &self,
-        _cell: &CellId,
-        _socket: Arc<CellSocket>,
-        _incoming: mpsc::Receiver<SocketMessage>,
-    ) {
-    }
+    fn adopt_socket(&self, _cell: &CellId, _socket: Arc<CellSocket>, _incoming: SocketReceiver) {}
 
     fn console(&self, line: ConsoleLine) {
         tracing::info!(level = line.level, worker = line.worker, "{}", line.text);

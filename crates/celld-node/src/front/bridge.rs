@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use celld_runtime::socket::{ABNORMAL, CloseFrame, SocketEnd, SocketMessage};
+use celld_runtime::socket_channel::{SocketReceiver, SocketSender};
 pub(crate) use fastwebsockets::Role;
 use fastwebsockets::{Frame, OpCode, Payload, WebSocketError, WebSocketRead, WebSocketWrite};
 use http::HeaderValue;
@@ -170,7 +171,7 @@ where
 /// Moves messages from the wire to the script.
 async fn read_loop<R: AsyncRead + Unpin>(
     mut reader: WebSocketRead<R>,
-    outgoing: mpsc::Sender<SocketMessage>,
+    outgoing: SocketSender,
     control: mpsc::Sender<Control>,
     closing: &Closing,
     message_max_bytes: usize,
@@ -221,18 +222,15 @@ async fn read_loop<R: AsyncRead + Unpin>(
 
 /// Hands a message to the script, waiting for as much room as its size asks for. A script that
 /// no longer listens loses the message, as it would in a browser.
-async fn deliver(outgoing: &mpsc::Sender<SocketMessage>, message: SocketMessage) {
+async fn deliver(outgoing: &SocketSender, message: SocketMessage) {
     let bytes = match &message {
         SocketMessage::Text(text) => text.len(),
         SocketMessage::Binary(data) => data.len(),
         SocketMessage::Close(_) | SocketMessage::Failure(_) => 0,
     };
-    let slots = (bytes / BYTES_PER_SLOT).clamp(1, outgoing.max_capacity());
-    if let Ok(mut permits) = outgoing.reserve_many(slots).await
-        && let Some(permit) = permits.next()
-    {
-        permit.send(message);
-    }
+    let _ = outgoing
+        .send_with_room(bytes / BYTES_PER_SLOT, message)
+        .await;
 }
 
 /// The close code that answers a violation; `None` for a lost connection.
@@ -355,7 +353,7 @@ fn close_message(payload: &[u8]) -> Result<SocketMessage, u16> {
 /// Moves messages from the script to the wire.
 async fn write_loop<W: AsyncWrite + Unpin>(
     mut writer: WebSocketWrite<W>,
-    mut incoming: mpsc::Receiver<SocketMessage>,
+    mut incoming: SocketReceiver,
     mut controls: mpsc::Receiver<Control>,
     closing: &Closing,
     mut phase: Option<watch::Receiver<Phase>>,

@@ -33,6 +33,8 @@ pub struct Stage {
     pub alarms: Mutex<Vec<(CellId, i64, u32)>>,
     /// How many further alarms are to fail.
     pub alarms_fail: AtomicUsize,
+    /// Cells keep no file open between events, as those of real hosts that rest.
+    pub parks: AtomicBool,
     /// Hosts that start from here on fail.
     pub starts_fail: AtomicBool,
     /// The code of each host that was started, while somebody keeps it.
@@ -93,7 +95,13 @@ impl FakeHost {
         match message {
             HostMessage::Worker(event) => return self.worker(event),
             HostMessage::Activate(image) => self.activate(*image),
-            HostMessage::Cell(cell, event) => return self.cell(&cell, event),
+            HostMessage::Cell(cell, event) => {
+                let goes_on = self.cell(&cell, event);
+                if goes_on && self.stage.parks.load(Ordering::Relaxed) {
+                    return self.take(HostMessage::Rest { cell });
+                }
+                return goes_on;
+            }
             HostMessage::Evict { cell, reply, .. } => {
                 if let Some(mut held) = self.cells.remove(&cell) {
                     self.stage.resident.lock().remove(&cell);

@@ -501,6 +501,8 @@ impl Reader {
             durable_object_reset: flags & 4 != 0,
             breaks_stub: flags & 8 != 0,
             limit,
+            // It matters to alarms alone, which are no calls.
+            by_script: false,
         })
     }
 }
@@ -560,6 +562,7 @@ mod tests {
                 durable_object_reset: flags[2],
                 breaks_stub: flags[3],
                 limit,
+                by_script: false,
             },
         )
     }

@@ -14,9 +14,9 @@ use celld_runtime::exchange::{
 };
 use celld_runtime::host::{HostHandle, WorkerSurface, start_host};
 use celld_runtime::pulse::Pulse;
-use celld_runtime::socket::{CellSocket, CellSockets, SocketEnd, SocketMessage};
+use celld_runtime::socket::{CellSocket, CellSockets, SocketEnd};
+use celld_runtime::socket_channel::SocketReceiver;
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
 
 /// Everything outside of the one host.
 pub struct SmallWorld {
@@ -95,12 +95,7 @@ impl World for SmallWorld {
             None => then(Ok(())),
         }
     }
-    fn adopt_socket(
-        &self,
-        cell: &CellId,
-        socket: Arc<CellSocket>,
-        incoming: mpsc::Receiver<SocketMessage>,
-    ) {
+    fn adopt_socket(&self, cell: &CellId, socket: Arc<CellSocket>, incoming: SocketReceiver) {
         let Some(world) = self.me.get().and_then(std::sync::Weak::upgrade) else {
             return;
         };
