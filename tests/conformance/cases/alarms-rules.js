@@ -262,7 +262,7 @@ export class Cell extends DurableObject {
 
 /** The log of a cell once it is `count` long. */
 async function logged(stub, count, ms = 8_000) {
-  for (const end = Date.now() + ms; Date.now() < end; ) {
+  for (const end = Date.now() + ms; Date.now() < end;) {
     const log = await stub.read();
     if (log.length >= count) break;
     await scheduler.wait(20);

@@ -12,11 +12,11 @@ export const closings = {
     b.addEventListener("close", () => note("close at b"));
     a.close(1000, "x");
     note("closed by a");
-    await tick();
+    await tick(400);
     note("later");
     b.close(1000, "y");
     note("closed by b");
-    await tick();
+    await tick(400);
     note("end");
     return seen;
   },
@@ -32,7 +32,7 @@ export const closings = {
       seen.push(outcome(() => b.close(4002, "answer")));
     });
     a.close(4001, "first");
-    await tick();
+    await tick(400);
     return [...seen, a.readyState, b.readyState];
   },
   async "both ends close at once"() {
@@ -45,7 +45,7 @@ export const closings = {
     }
     a.close(4001, "from a");
     b.close(4002, "from b");
-    await tick();
+    await tick(400);
     return [...seen.sort(), a.readyState, b.readyState];
   },
   async "messages behind a close that is unanswered"() {
@@ -57,7 +57,7 @@ export const closings = {
       seen.push(outcome(() => b.send("still here")));
     });
     a.close(4001);
-    await tick();
+    await tick(400);
     return seen;
   },
   async "an end that allows half open"() {
@@ -72,10 +72,10 @@ export const closings = {
       seen.push(outcome(() => b.send("still here")));
     });
     a.close(4001);
-    await tick();
+    await tick(400);
     seen.push(`${a.readyState} ${b.readyState}`);
     seen.push(outcome(() => b.close(4002)));
-    await tick();
+    await tick(400);
     seen.push(`${a.readyState} ${b.readyState}`);
     return seen;
   },
