@@ -146,7 +146,7 @@ export class Session {
   /** References held here, and how many the other side has given. */
   #imports = /** @type {Map<number, { held: number, given: number }> | null} */ (null);
   /** Imports that are on their way home and must not be released before they are there. */
-  #spent = /** @type {Hook[]} */ ([]);
+  #spent = /** @type {Hook[] | null} */ (null);
   #checkOwner;
   #hold = /** @type {EventContext | Cell | null} */ (null);
 
@@ -236,9 +236,15 @@ export class Session {
 
   /** After a message has been sent. @param {Packed | null} sent @param {boolean} isParams */
   #sent(sent, isParams) {
-    for (const hook of this.#spent.splice(0)) hook.dispose();
+    this.#letSpentGo();
     if (isParams && sent !== null && movesParams) for (const stub of sent.stubs) stub.dispose();
     if (sent?.caps) this.#updateHold();
+  }
+
+  #letSpentGo() {
+    const spent = this.#spent;
+    this.#spent = null;
+    if (spent !== null) for (const hook of spent) hook.dispose();
   }
 
   // Capabilities.
@@ -251,7 +257,7 @@ export class Session {
   /** @param {Hook} hook @returns {any[]} */
   give(hook) {
     if (hook instanceof ImportHook && hook.session === this) {
-      this.#spent.push(hook);
+      (this.#spent ??= []).push(hook);
       return [1, hook.id, null, null];
     }
     const entry = hook instanceof LocalHook ? hook.entry : new Entry(new Forward(hook));
@@ -583,7 +589,7 @@ export class Session {
     this.isEnded = true;
     sessions.delete(this.id);
     (this.cell ?? this.event)?.sessions?.delete(this);
-    for (const hook of this.#spent.splice(0)) hook.dispose();
+    this.#letSpentGo();
     this.#updateHold();
   }
 

@@ -96,6 +96,8 @@ function isSpecial(value, seen) {
   }
   const prototype = Object.getPrototypeOf(value);
   if (prototype === Object.prototype) {
+    // A script's own object of that form is none: its copy has names alone.
+    if (Object.hasOwn(value, BRAND)) return true;
     for (const key of Object.keys(value)) if (isSpecial(/** @type {any} */ (value)[key], seen)) return true;
     return false;
   }
@@ -241,6 +243,34 @@ class Packer {
   }
 }
 
+const NO_STUBS = /** @type {StubHandler[]} */ ([]);
+
+/** @param {unknown} value */
+function mayBeSpecial(value) {
+  if (typeof value !== "object" || value === null) return typeof value === "function";
+  // Most arguments and results are data without depth.
+  if (Array.isArray(value) && !core.isProxy(value) && value.every(isPrimitive)) return false;
+  return isSpecial(value, new Set());
+}
+
+/** @param {unknown} value */
+function isPrimitive(value) {
+  return typeof value !== "function" && (typeof value !== "object" || value === null);
+}
+
+/** @param {unknown} form */
+function write(form) {
+  const bytes = core.serialize(form, { forStorage: true }, (/** @type {string} */ message) => {
+    throw cloneError(message);
+  });
+  if (bytes.byteLength > MESSAGE_MAX_BYTES) {
+    throw new Error(
+      `Serialized RPC arguments or return values are limited to 32MiB, but the size of this value was: ${bytes.byteLength} bytes.`,
+    );
+  }
+  return bytes;
+}
+
 /**
  * Writes a value.
  * @param {unknown} value
@@ -249,18 +279,12 @@ class Packer {
  * @returns {Packed}
  */
 export function pack(value, codec, owner = null) {
+  if (owner === null && !mayBeSpecial(value)) return { bytes: write(value), caps: null, stubs: NO_STUBS };
   const packer = new Packer();
   try {
-    const form = isSpecial(value, new Set()) ? packer.copy(value) : value;
+    const form = packer.copy(value);
     if (owner !== null) packer.give(owner);
-    const bytes = core.serialize(form, { forStorage: true }, (/** @type {string} */ message) => {
-      throw cloneError(message);
-    });
-    if (bytes.byteLength > MESSAGE_MAX_BYTES) {
-      throw new Error(
-        `Serialized RPC arguments or return values are limited to 32MiB, but the size of this value was: ${bytes.byteLength} bytes.`,
-      );
-    }
+    const bytes = write(form);
     const { references, stubs } = packer;
     if (references.length === 0) return { bytes, caps: null, stubs };
     codec.admit(references.length);
@@ -312,6 +336,20 @@ class Held {
 /** Results whose disposers nobody can call any more. */
 const forgotten = new FinalizationRegistry((/** @type {Held} */ held) => held.dispose());
 
+/** What each form is made into. @type {Record<string, (form: any, from: Unpacker) => any>} */
+const FORMS = /** @type {any} */ ({
+  __proto__: null,
+  stub: (/** @type {any} */ { i }, /** @type {Unpacker} */ from) => from.stub(i),
+  error: ({ name, message, props }) => buildError(String(name), String(message), props),
+  dom: ({ name, message }) => new DOMException(String(message), String(name)),
+  headers: ({ list }) => new Headers(list),
+  request: (form) => requestFromValue(form),
+  response: (form) => responseFromValue(form),
+  readable: ({ i }, from) => streamFromSource(from.stream(i)),
+  writable: ({ i }, from) => streamFromSink(from.stream(i)),
+  blob: ({ bytes, mime }) => new Blob([bytes], { type: String(mime) }),
+});
+
 class Unpacker {
   /** @param {any[][] | null} caps @param {Codec} codec */
   constructor(caps, codec) {
@@ -331,38 +369,26 @@ class Unpacker {
   }
 
   /** @param {any} i */
-  #stream(i) {
+  stream(i) {
     const hook = this.#at(i);
     if (hook.fetcher !== undefined || this.used.has(hook)) throw malformed();
     this.used.add(hook);
     return hook;
   }
 
-  forms = /** @type {Record<string, (form: any) => any>} */ (
-    /** @type {any} */ ({
-      __proto__: null,
-      stub: (/** @type {any} */ { i }) => {
-        const taken = this.#at(i);
-        if (taken.fetcher !== undefined) return taken.fetcher;
-        return (this.stubs[i] ??= StubHandler.make(taken));
-      },
-      error: ({ name, message, props }) => buildError(String(name), String(message), props),
-      dom: ({ name, message }) => new DOMException(String(message), String(name)),
-      headers: ({ list }) => new Headers(list),
-      request: (form) => requestFromValue(form),
-      response: (form) => responseFromValue(form),
-      readable: ({ i }) => streamFromSource(this.#stream(i)),
-      writable: ({ i }) => streamFromSink(this.#stream(i)),
-      blob: ({ bytes, mime }) => new Blob([bytes], { type: String(mime) }),
-    })
-  );
+  /** @param {any} i */
+  stub(i) {
+    const taken = this.#at(i);
+    if (taken.fetcher !== undefined) return taken.fetcher;
+    return (this.stubs[i] ??= StubHandler.make(taken));
+  }
 
   /** @param {Uint8Array} bytes */
   read(bytes) {
     return op_value_read(bytes, (/** @type {any} */ form) => {
-      const make = this.forms[form?.type];
+      const make = FORMS[form?.type];
       if (make === undefined) throw malformed();
-      return make(form);
+      return make(form, this);
     });
   }
 

@@ -53,6 +53,9 @@ export class Named extends WorkerEntrypoint {
   get getter() {
     throw new RangeError("of a getter");
   }
+  never() {
+    return new Promise(() => {});
+  }
 }
 export class Cell extends DurableObject {
   abort() {
@@ -197,6 +200,14 @@ export default suite({
       const forever = cell.forever();
       await rejects(async () => cell.abort(), { durableObjectReset: true });
       await rejects(async () => forever, { durableObjectReset: true });
+    },
+    async "a call of an entrypoint that can never be answered is ended"({
+      env,
+    }) {
+      await rejects(async () => env.NAMED.never(), {
+        name: "Error",
+        message: /^The Workers runtime canceled this request because it/,
+      });
     },
     async "a fresh stub reaches the next instance"({ env }) {
       const name = crypto.randomUUID();

@@ -424,14 +424,15 @@ impl Isolate {
     fn end_hung_events(&mut self) {
         let mut state = self.state.borrow_mut();
         let state = state.borrow_mut::<HostState>();
-        let may_hear_more = state.sessions.values().any(RpcSession::is_live);
-        if may_hear_more || !state.calls.is_empty() || self.heap_exhausted.load(Ordering::Relaxed) {
+        if !state.calls.is_empty() || self.heap_exhausted.load(Ordering::Relaxed) {
             return;
         }
+        let sessions = &state.sessions;
+        let is_live = |id: &u32| sessions.get(id).is_some_and(RpcSession::is_live);
         let hung: Vec<u32> = state
             .events
             .iter()
-            .filter(|(_, event)| event.slot == 0)
+            .filter(|(_, event)| event.slot == 0 && !event.sessions.iter().any(is_live))
             .map(|(id, _)| *id)
             .collect();
         for id in hung {
