@@ -186,7 +186,8 @@ fn a_full_heap_resets_the_offender_only() {
     let (_project, mut server) = start();
     for trouble in ["heap", "buffers", "text"] {
         offends(&mut server, "worker", trouble, LATER);
-        offends(&mut server, "offender", trouble, LATER);
+        // An object each: one that does it again and again is kept out.
+        offends(&mut server, &format!("offender-{trouble}"), trouble, LATER);
     }
     server.prints("memory");
     let rss = support::rss_bytes(server.pid());
