@@ -1,6 +1,7 @@
 // Modules that are not ECMAScript: the loader turns each into a module that asks here.
 // @ts-check
 
+import { internals } from "ext:core/mod.js";
 import { op_module_bytes, op_module_compile, op_module_kind } from "ext:core/ops";
 import { encoding, url as urlApi } from "./web.js";
 
@@ -54,13 +55,22 @@ const READERS = [
   text,
   data,
   (/** @type {string} */ specifier) => JSON.parse(text(specifier)),
+  (/** @type {string} */ specifier) => {
+    const found = internals.celldPublic[specifier];
+    return found.default ?? found;
+  },
 ];
 
 /** @param {string} from @param {string} name */
 function require(from, name) {
   const relative = name.startsWith("./") || name.startsWith("../");
-  const specifier = relative ? new URL(name, `worker:///${from}`).pathname.slice(1) : name;
-  const kind = op_module_kind(specifier);
+  let specifier = relative ? new URL(name, `worker:///${from}`).pathname.slice(1) : name;
+  let kind = op_module_kind(specifier);
+  if (kind < 0 && !relative) {
+    // Modules of Node.js go by their bare names too.
+    specifier = `node:${name}`;
+    kind = op_module_kind(specifier);
+  }
   if (kind === 0) throw new Error(`require("${name}"): ECMAScript modules cannot be required; import it.`);
   const read = READERS[kind];
   if (!read) throw new Error(`No such module "${name}", required from "${from}".`);

@@ -55,6 +55,17 @@ impl WorkerLoader {
             .get(address)
             .map(|index| &self.code.modules[*index])
     }
+
+    /// Whether the source of a module is not a script of the Worker but made here.
+    fn is_generated(&self, address: &str) -> bool {
+        self.module(address)
+            .is_some_and(|module| module.kind != ModuleKind::EsModule)
+    }
+}
+
+/// Whether the API layer offers the scripts of a Worker a module of this name.
+pub(crate) fn is_offered(code: &WorkerCode, specifier: &str) -> bool {
+    is_public_module(specifier) && specifier != CONTENTS && code.offers_node_module(specifier)
 }
 
 fn unknown_module(specifier: &str, referrer: &str) -> JsErrorBox {
@@ -80,7 +91,7 @@ impl ModuleLoader for WorkerLoader {
         referrer: &str,
         _kind: ResolutionKind,
     ) -> Result<ModuleSpecifier, JsErrorBox> {
-        if is_public_module(specifier) && (specifier != CONTENTS || referrer.starts_with(ROOT)) {
+        if is_public_module(specifier) && (specifier != CONTENTS || self.is_generated(referrer)) {
             if !self.code.offers_node_module(specifier) {
                 return Err(no_module(
                     specifier,
@@ -196,4 +207,139 @@ fn source_text(module: &Module) -> Result<String, JsErrorBox> {
             "import {{ text }} from \"{CONTENTS}\"; export default JSON.parse(text({name}));"
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loader(date: &str, flags: &[&str]) -> WorkerLoader {
+        WorkerLoader::new(Arc::new(WorkerCode {
+            name: "w".into(),
+            version: "v".into(),
+            main_module: "main.js".into(),
+            modules: vec![Module {
+                specifier: "main.js".into(),
+                kind: ModuleKind::EsModule,
+                source: bytes::Bytes::from_static(b"export default {}"),
+                source_map: None,
+            }],
+            compatibility_date: date.into(),
+            compatibility_flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
+            bindings: Vec::new(),
+            classes: Vec::new(),
+            code_cache: crate::code_cache::CodeCache::default(),
+        }))
+    }
+
+    /// What comes of `import "<specifier>"` in the main module.
+    fn import(loader: &WorkerLoader, specifier: &str) -> Result<String, String> {
+        loader
+            .resolve(specifier, "worker:///main.js", ResolutionKind::Import)
+            .map(String::from)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn modules_of_node_need_their_flag() {
+        let new = loader("2026-08-04", &[]);
+        assert_eq!(import(&new, "node:path").as_deref(), Ok("node:path"));
+        let old = loader("2026-08-03", &[]);
+        let refused = import(&old, "node:path").expect_err("no flag");
+        assert!(
+            refused.starts_with("No such module \"node:path\", imported from \"main.js\"")
+                && refused.contains("nodejs_compat"),
+            "{refused}"
+        );
+        for (date, flags, path, hooks) in [
+            ("2026-08-03", &["nodejs_compat"][..], true, true),
+            ("2026-08-03", &["nodejs_compat_v2"][..], true, true),
+            ("2026-08-03", &["nodejs_als"][..], false, true),
+            ("2026-08-04", &["no_nodejs_compat"][..], false, false),
+            (
+                "2026-08-04",
+                &["no_nodejs_compat", "nodejs_als"][..],
+                false,
+                true,
+            ),
+        ] {
+            let loader = loader(date, flags);
+            let found = ["node:path", "node:async_hooks"]
+                .map(|specifier| import(&loader, specifier).is_ok());
+            assert_eq!(found, [path, hooks], "{date} {flags:?}");
+        }
+        assert!(import(&old, "cloudflare:workers").is_ok(), "needs no flag");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let loader = loader("2026-11-17", &[]);
+        for specifier in [
+            "node:fs",
+            "node:",
+            "node:path/",
+            "node:PATH",
+            "cloudflare:sockets",
+        ] {
+            let refused = import(&loader, specifier).expect_err(specifier);
+            let wanted = format!(
+                "No such module \"{specifier}\", imported from \"main.js\": it is not supported by this version of celld."
+            );
+            assert_eq!(refused, wanted);
+        }
+        let refused = import(&loader, "lodash").expect_err("not bundled");
+        assert!(
+            refused.contains("the bundle does not contain it"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn no_specifier_leads_out_of_the_bundle() {
+        let loader = loader("2026-11-17", &[]);
+        let odd = [
+            "",
+            "/",
+            "//",
+            "///main.js",
+            "..",
+            "../..",
+            "../../../etc/passwd",
+            "file:///etc/passwd",
+            "https://example.com/x.js",
+            "ext:core/mod.js",
+            "ext:celld/entry.js",
+            "worker:",
+            "worker:///",
+            "worker:///x",
+            "data:text/javascript,1",
+            "\0",
+            "./\u{0}",
+            "./%00",
+            "node:path?x",
+            "node:path#x",
+            "celld:",
+            "celld:entry",
+            "celld:modules",
+            "blob:x",
+            "./main.js?",
+            "\\\\host\\x",
+            "[",
+            "./[",
+            "http://[",
+        ];
+        for specifier in odd {
+            if let Ok(address) = import(&loader, specifier) {
+                assert_eq!(address, "worker:///main.js", "{specifier:?}");
+            }
+        }
+        assert_eq!(
+            import(&loader, "./main.js").as_deref(),
+            Ok("worker:///main.js")
+        );
+        assert_eq!(
+            import(&loader, "../main.js").as_deref(),
+            Ok("worker:///main.js")
+        );
+    }
 }

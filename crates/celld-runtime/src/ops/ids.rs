@@ -121,11 +121,15 @@ pub fn op_module_compile<'s>(
     })
 }
 
-/// Kind of a module, as a number that `modules.js` knows; -1 when there is none.
+/// Kind of a module, as a number that `modules.js` knows: 6 is one of the API layer; -1 when there
+/// is none.
 #[op2(fast)]
 pub fn op_module_kind(state: &mut OpState, #[string] specifier: &str) -> i32 {
-    let modules = &state.borrow::<HostState>().config.code.modules;
-    modules
+    let code = &state.borrow::<HostState>().config.code;
+    if crate::loader::is_offered(code, specifier) {
+        return 6;
+    }
+    code.modules
         .iter()
         .find(|module| module.specifier == specifier)
         .map_or(-1, |module| match module.kind {

@@ -1,0 +1,3 @@
+import found from "./found.cjs";
+
+export default { fetch: () => Response.json(found) };
