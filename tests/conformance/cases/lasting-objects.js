@@ -16,10 +16,6 @@ export class Cell extends DurableObject {
     await this.ctx.storage.setAlarm(Date.now() + ms);
   }
   async alarm({ retryCount, isRetry }) {
-    if (await this.ctx.storage.get("fails")) {
-      this.failures = (this.failures ?? 0) + 1;
-      throw new Error("told to fail");
-    }
     const seen = { retryCount, isRetry, name: this.ctx.id.name ?? null };
     const fired = (await this.ctx.storage.get("fired")) ?? [];
     await this.ctx.storage.put("fired", [...fired, seen]);
@@ -29,9 +25,6 @@ export class Cell extends DurableObject {
   }
   get(key) {
     return this.ctx.storage.get(key);
-  }
-  failed() {
-    return this.failures ?? 0;
   }
   lives() {
     return this.born;
@@ -132,24 +125,6 @@ export default suite({
         equal(await stub.get("fired"), [
           { retryCount: 0, isRetry: false, name: "due" },
         ]);
-      },
-    ],
-    "an alarm that fails is tried until it succeeds": [
-      async ({ env }) => {
-        const stub = env.CELL.getByName("fails");
-        await stub.put("fails", true);
-        await stub.set(1);
-        for (let i = 0; i < 200 && (await stub.failed()) === 0; i++) {
-          await scheduler.wait(10);
-        }
-        equal(await stub.failed(), 1);
-      },
-      async ({ env }) => {
-        const stub = env.CELL.getByName("fails");
-        await stub.put("fails", false);
-        const [only, ...more] = await fired(stub);
-        equal([only.name, more], ["fails", []]);
-        equal(await env.CELL.getByName("fails").get("fails"), false);
       },
     ],
     "a constructor that fails does not touch what is stored": [

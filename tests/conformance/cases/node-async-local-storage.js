@@ -237,7 +237,9 @@ const worker = {
     };
     addEventListener("unhandledrejection", listener);
     storage.run("rejects", () => void Promise.reject(new Error("x")));
-    await scheduler.wait(5);
+    for (let i = 0; i < 200 && seen === undefined; i++) {
+      await scheduler.wait(10);
+    }
     removeEventListener("unhandledrejection", listener);
     equal(seen, "rejects");
   },
