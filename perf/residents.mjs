@@ -115,7 +115,7 @@ async function measure(name, begin, kind) {
   }
 }
 
-for (const kind of ["plain-timer", "stored-timer", "stored"]) {
+for (const kind of ["stored-timer", "stored", "plain-timer"]) {
   if (options.runtime !== "workerd") await measure("celld  ", startCelld, kind);
   if (options.runtime !== "celld") {
     await measure("workerd", startReference, kind);
