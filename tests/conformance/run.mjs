@@ -2,12 +2,13 @@
 //   node tests/conformance/run.mjs [--runtime workerd|celld|both] [--celld PATH] [--after evict|kill]
 //                                  [--json] [--results FILE] [--page write|check] [FILTER]
 //   node tests/conformance/run.mjs --self-test [--runtime …] [--after …]
+//   node tests/conformance/run.mjs --record --runtime workerd|celld FILTER
 //
 // With --after, what the cases do crosses a boundary: `evict` lets every object go before the last
 // phase of each check, `kill` kills the process with signal 9 and starts it again on its data.
 // --page writes the pages of docs/ that come from the results, or holds them to the results.
 // Without FILTER the planted faults run too: the runner shows that it can fail. What celld is known
-// to lack stands in gaps.json.
+// to lack stands in gaps.json. --record writes down what checks observe (see seen.mjs).
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -33,6 +34,7 @@ const { values: options, positionals } = parseArgs({
     json: { type: "boolean", default: false },
     jobs: { type: "string", default: "2" },
     "self-test": { type: "boolean", default: false },
+    record: { type: "boolean", default: false },
   },
 });
 const { after } = options;
@@ -51,6 +53,9 @@ function checkOptions() {
   }
   if (options.page && (after || positionals.length > 0)) {
     throw new Error("--page wants the results of every case, without --after");
+  }
+  if (options.record && (options.runtime === "both" || !positionals[0])) {
+    throw new Error("--record wants one runtime and the name of a case");
   }
   if (runsOn("celld") && !options.celld) {
     throw new Error("say where celld is: --celld PATH");
@@ -170,6 +175,7 @@ async function plantsFound() {
 async function casesPass(filter) {
   const cases = readCases(at("cases"), filter).filter(crosses);
   if (cases.length === 0) throw new Error(`no case is named like ${filter}`);
+  for (const test of cases) test.record = options.record;
   const run = await runAll(cases);
   const named = (list) => list.map(({ name }) => name);
   const all = named(readCases(at("cases"), ""));

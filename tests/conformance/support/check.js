@@ -12,6 +12,7 @@ function bytesText(value) {
 export function inspect(value, depth = 0) {
   if (depth > 8) return "…";
   const inner = (v) => inspect(v, depth + 1);
+  if (value instanceof Thrown) return `throws ${value.text}`;
   if (Object.is(value, -0)) return "-0";
   if (typeof value === "bigint") return `${value}n`;
   if (typeof value === "string") return JSON.stringify(value);
@@ -33,6 +34,57 @@ export function inspect(value, depth = 0) {
   const keys = Object.keys(value).sort();
   const entries = keys.map((key) => `${key}: ${inner(value[key])}`);
   return `{${entries.join(", ")}}`;
+}
+
+/** An error that an observation caught. */
+class Thrown {
+  constructor(error) {
+    const isError = error !== null && typeof error === "object";
+    this.text = isError ? `${error.name}: ${error.message}` : inspect(error);
+  }
+}
+
+/** What `run` returns, or the error that it throws. */
+export function tried(run) {
+  try {
+    return run();
+  } catch (error) {
+    return new Thrown(error);
+  }
+}
+
+/** As `tried`, for an async function or a promise. */
+export async function triedAsync(run) {
+  try {
+    return await (typeof run === "function" ? run() : run);
+  } catch (error) {
+    return new Thrown(error);
+  }
+}
+
+/** The beginning of a long text, and what tells it apart from others. */
+function shortened(text) {
+  if (text.length <= 400) return text;
+  let hash = 0;
+  for (let i = 0; i < text.length; i++) {
+    hash = (Math.imul(hash, 31) + text.charCodeAt(i)) | 0;
+  }
+  return `${text.slice(0, 100)}… (${text.length} characters, hash ${hash})`;
+}
+
+const seenText = (value) => shortened(inspect(value));
+
+/** An observation as JSON that reads well: the entries of a list or of an object one by one. */
+function observation(value) {
+  if (value === undefined) return undefined;
+  if (Array.isArray(value)) return value.map(seenText);
+  const isPlain =
+    value !== null &&
+    typeof value === "object" &&
+    Object.getPrototypeOf(value) === Object.prototype;
+  if (!isPlain) return seenText(value);
+  const entries = Object.entries(value);
+  return Object.fromEntries(entries.map(([key, v]) => [key, seenText(v)]));
 }
 
 /** Holds when both sides inspect to the same text. */
@@ -88,18 +140,26 @@ const phasesOf = (check) => (Array.isArray(check) ? check : [check]);
  */
 async function runOne(check, request, context) {
   const { searchParams } = new URL(request.url);
-  const phase = phasesOf(check)[Number(searchParams.get("phase"))];
+  const phases = phasesOf(check);
+  const number = Number(searchParams.get("phase"));
+  const phase = phases[number];
   const before = JSON.parse(searchParams.get("before") ?? "null");
   try {
-    const state = (await phase({ ...context, request, before })) ?? null;
-    return Response.json({ ok: true, state });
+    const value = await phase({ ...context, request, before });
+    if (number + 1 < phases.length) {
+      return Response.json({ ok: true, state: value ?? null });
+    }
+    return Response.json({ ok: true, seen: observation(value) });
   } catch (error) {
     const detail = String(error?.message ?? error);
     return Response.json({ ok: false, detail, stack: error?.stack });
   }
 }
 
-/** A Durable Object class whose instances run one check each. */
+/**
+ * A Durable Object class whose instances run one check each. A check whose last phase returns a
+ * value is an observation: the value must be what workerd gave (see seen.mjs).
+ */
 export const probe = (checks) =>
   class extends DurableObject {
     async fetch(request) {

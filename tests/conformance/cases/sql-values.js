@@ -1,0 +1,188 @@
+// config: {"objects": {"PROBE": "Probe"}}
+import { probe, suite, tried } from "../support/check.js";
+
+const value = (sql, expression) =>
+  tried(() => sql.exec(`SELECT ${expression} AS v`).one().v);
+
+const each = (sql, expressions) =>
+  Object.fromEntries(expressions.map((it) => [it, value(sql, it)]));
+
+const object = {
+  "integers": ({ sql }) =>
+    each(sql, [
+      "0",
+      "-1",
+      "2147483647",
+      "2147483648",
+      "9007199254740991",
+      "9007199254740992",
+      "9007199254740993",
+      "9223372036854775807",
+      "-9223372036854775808",
+      "9223372036854775808",
+      "0x10",
+      "1 = 1",
+      "CAST('12abc' AS INTEGER)",
+      "5 / 2",
+      "5 % 3",
+      "1 / 0",
+      "9223372036854775807 + 1",
+      "-5 / 2",
+      "~5",
+      "1 << 62",
+      "1 << 64",
+      "typeof(1 << 62)",
+    ]),
+  "reals": ({ sql }) =>
+    each(sql, [
+      "1.0",
+      "0.1 + 0.2",
+      "-0.0",
+      "1e308 * 10",
+      "-1e308 * 10",
+      "1e308 * 10 - 1e308 * 10",
+      "5e-324",
+      "1.0 / 3",
+      "CAST('1e5' AS REAL)",
+      "round(2.5)",
+      "round(1.005, 2)",
+      "sqrt(-1)",
+      "typeof(5 / 2.0)",
+      "printf('%.17g', 0.1)",
+      "0.1 || ''",
+      "1e21 || ''",
+      "100.0 || ''",
+    ]),
+  "texts": ({ sql }) =>
+    each(sql, [
+      "''",
+      "'it''s'",
+      "'ü€𐍈'",
+      "char(0)",
+      "length('a' || char(0) || 'b')",
+      "'a' || char(0) || 'b'",
+      "char(0xd800)",
+      "char(1114112)",
+      "CAST(x'ff' AS TEXT)",
+      "CAST(x'61ff62' AS TEXT)",
+      "CAST(x'e282' AS TEXT)",
+      "CAST(x'efbbbf61' AS TEXT)",
+      "upper('äb')",
+      "length('𐍈')",
+      "substr('a𐍈b', 2, 1)",
+      "hex('ü')",
+      "unicode('𐍈')",
+      "'a' 'b'",
+      '"not a column"',
+    ]),
+  "blobs": ({ sql }) =>
+    each(sql, [
+      "x''",
+      "x'00ff'",
+      "zeroblob(3)",
+      "CAST('ab' AS BLOB)",
+      "length(zeroblob(1000))",
+      "x'0102' || x'03'",
+      "typeof(x'01' || x'02')",
+      "x'0'",
+      "x'zz'",
+      "randomblob(0)",
+      "length(randomblob(16))",
+    ]),
+  "blobs are fresh buffers each time"({ sql }) {
+    sql.exec("CREATE TABLE t (b); INSERT INTO t VALUES (x'010203')");
+    const [first, second] = [1, 2].map(() => sql.exec("SELECT b FROM t").one().b);
+    new Uint8Array(first).fill(9);
+    return [
+      second,
+      sql.exec("SELECT b FROM t").one().b,
+      first instanceof ArrayBuffer,
+      first.resizable,
+      structuredClone(first, { transfer: [first] }).byteLength,
+      first.byteLength,
+    ];
+  },
+  "NULLs and logic": ({ sql }) =>
+    each(sql, [
+      "NULL",
+      "NULL = NULL",
+      "NULL IS NULL",
+      "NULL OR 1",
+      "NULL AND 0",
+      "TRUE",
+      "FALSE",
+      "1 IS TRUE",
+      "'x' IS NOT DISTINCT FROM 'x'",
+      "NOT 5",
+      "coalesce(NULL, 'x')",
+      "nullif(1, 1)",
+      "iif(0, 'a', 'b')",
+      "CASE WHEN NULL THEN 1 END",
+      "max(1, NULL)",
+    ]),
+  "comparison and collation": ({ sql }) =>
+    each(sql, [
+      "1 = '1'",
+      "1 < 'a'",
+      "'a' < x'00'",
+      "'a' = 'A'",
+      "'a' = 'A' COLLATE NOCASE",
+      "'ä' = 'Ä' COLLATE NOCASE",
+      "'a ' = 'a' COLLATE RTRIM",
+      "'a' COLLATE none",
+      "'abc' LIKE 'A%'",
+      "'ä' LIKE 'Ä'",
+      "'abc' GLOB 'a*'",
+      "'a_c' LIKE 'a\\_c' ESCAPE '\\'",
+      "'abc' REGEXP 'a.c'",
+      "'x' MATCH 'y'",
+      "1 BETWEEN 0 AND 2",
+      "2 IN (1, 2)",
+      "2 IN ()",
+      "(1, 2) < (1, 3)",
+    ]),
+  "JSON": ({ sql }) =>
+    each(sql, [
+      "json('{\"a\": [1, 2.5, null, true, \"x\"]}')",
+      "json_extract('{\"a\":[1,2]}', '$.a')",
+      "'{\"a\":{\"b\":5}}' -> '$.a'",
+      "'{\"a\":{\"b\":5}}' ->> '$.a.b'",
+      "'[1,2]' ->> 1",
+      "json_type('[true]', '$[0]')",
+      "json_array(1, 'x', NULL, x'01')",
+      "json_object('a', 1, 'b', json('[2]'))",
+      "json_set('{}', '$.x', 1)",
+      "json_patch('{\"a\":1}', '{\"a\":null}')",
+      "json_valid('{bad')",
+      "json_error_position('{bad')",
+      "json_quote('x')",
+      "json('{a:1,}')",
+      "json('nope')",
+      "typeof(jsonb('{}'))",
+      "json(jsonb('{\"a\":1}'))",
+      "json_pretty('{\"a\":[1]}')",
+      "json_group_array(1)",
+      "(SELECT group_concat(value, '|') FROM json_each('[1,2,3]'))",
+      "(SELECT group_concat(fullkey) FROM json_tree('{\"a\":[1]}'))",
+      "json_extract('9007199254740993', '$')",
+    ]),
+  "dates": ({ sql }) =>
+    each(sql, [
+      "date('2024-02-30')",
+      "date('2024-01-31', '+1 month')",
+      "datetime(0, 'unixepoch')",
+      "time('12:34:56.789')",
+      "julianday('2000-01-01')",
+      "unixepoch('1970-01-02')",
+      "strftime('%Y-%j %W %f', '2024-05-06 07:08:09.123')",
+      "strftime('%s', '2024-01-01')",
+      "timediff('2024-02-01', '2024-01-01')",
+      "date('nonsense')",
+      "datetime('2024-01-01', 'localtime') = datetime('2024-01-01')",
+      "abs(unixepoch() - unixepoch('now'))",
+      "typeof(CURRENT_TIMESTAMP)",
+    ]),
+};
+
+export class Probe extends probe(object) {}
+export default suite({ object });

@@ -1,0 +1,9 @@
+import { suite } from "../support/check.js";
+
+export default suite({
+  worker: {
+    "sees what nobody recorded"() {
+      return 1;
+    },
+  },
+});
