@@ -34,7 +34,7 @@ const object = {
     sql.exec("CREATE TABLE t (x)");
     return {
       rows: run(sql, "INSERT INTO t VALUES (1), (2); SELECT x FROM t; SELECT count(*) AS n FROM t"),
-      returning: run(sql, "INSERT INTO t VALUES (3) RETURNING x; SELECT count(*) AS n FROM t"),
+      returning: run(sql, "SELECT 1; INSERT INTO t VALUES (3) RETURNING x"),
       write: run(sql, "SELECT 1; INSERT INTO t VALUES (4)"),
       counts: (() => {
         const cursor = sql.exec("INSERT INTO t VALUES (5), (6); SELECT x FROM t WHERE x > 4");
@@ -74,6 +74,10 @@ const object = {
       second: run(sql, "SELECT 1; SELECT nope"),
       comment: run(sql, "/* a comment */ SELECT nope"),
       syntax: run(sql, "SELECT 1; SELECT 1 FRM x"),
+      spaces: run(sql, "  \n SELECT nope"),
+      spacesBetween: run(sql, "SELECT 1;  \n SELECT nope"),
+      semicolons: run(sql, ";; SELECT nope"),
+      characters: run(sql, "SELECT 'ü€', nope"),
     };
   },
   "many statements"({ sql }) {

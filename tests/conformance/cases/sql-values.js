@@ -86,7 +86,7 @@ const object = {
       "typeof(x'01' || x'02')",
       "x'0'",
       "x'zz'",
-      "randomblob(0)",
+      "length(randomblob(0))",
       "length(randomblob(16))",
     ]),
   "blobs are fresh buffers each time"({ sql }) {
