@@ -20,7 +20,6 @@ const FUNCTIONS: &[&str] = &[
     "avg",
     "bm25",
     "ceil",
-    "ceiling",
     "changes",
     "char",
     "coalesce",
@@ -45,22 +44,18 @@ const FUNCTIONS: &[&str] = &[
     "group_concat",
     "hex",
     "highlight",
-    "if",
     "ifnull",
     "iif",
     "instr",
     "json",
     "json_array",
-    "json_array_insert",
     "json_array_length",
-    "json_error_position",
     "json_extract",
     "json_group_array",
     "json_group_object",
     "json_insert",
     "json_object",
     "json_patch",
-    "json_pretty",
     "json_quote",
     "json_remove",
     "json_replace",
@@ -69,7 +64,6 @@ const FUNCTIONS: &[&str] = &[
     "json_valid",
     "jsonb",
     "jsonb_array",
-    "jsonb_array_insert",
     "jsonb_extract",
     "jsonb_group_array",
     "jsonb_group_object",
@@ -90,7 +84,6 @@ const FUNCTIONS: &[&str] = &[
     "likely",
     "ln",
     "log",
-    "log10",
     "log2",
     "lower",
     "ltrim",
@@ -105,7 +98,6 @@ const FUNCTIONS: &[&str] = &[
     "percent_rank",
     "pi",
     "pow",
-    "power",
     "printf",
     "quote",
     "radians",
@@ -121,9 +113,7 @@ const FUNCTIONS: &[&str] = &[
     "sin",
     "sinh",
     "snippet",
-    "soundex",
     "sqlite_drop_column",
-    "sqlite_fail",
     "sqlite_rename_column",
     "sqlite_rename_quotefix",
     "sqlite_rename_table",
@@ -148,8 +138,6 @@ const FUNCTIONS: &[&str] = &[
     "typeof",
     "unhex",
     "unicode",
-    "unistr",
-    "unistr_quote",
     "unixepoch",
     "unlikely",
     "upper",
@@ -183,6 +171,8 @@ const SETTINGS: &[&str] = &[
 enum PragmaUse {
     /// Only without an argument.
     Read,
+    /// Only with one.
+    Ask,
     /// With or without one.
     Any,
 }
@@ -193,20 +183,16 @@ fn pragma_use(name: &str) -> Option<PragmaUse> {
         "case_sensitive_like"
         | "defer_foreign_keys"
         | "foreign_key_check"
-        | "foreign_key_list"
         | "foreign_keys"
         | "ignore_check_constraints"
-        | "index_info"
-        | "index_list"
-        | "index_xinfo"
         | "legacy_alter_table"
         | "optimize"
         | "quick_check"
         | "recursive_triggers"
         | "reverse_unordered_selects"
-        | "table_info"
-        | "table_list"
-        | "table_xinfo" => PragmaUse::Any,
+        | "table_list" => PragmaUse::Any,
+        "foreign_key_list" | "index_info" | "index_list" | "index_xinfo" | "table_info"
+        | "table_xinfo" => PragmaUse::Ask,
         _ => return None,
     })
 }
@@ -223,6 +209,7 @@ pub(crate) struct Action<'a> {
     pub code: i32,
     pub first: Option<&'a str>,
     pub second: Option<&'a str>,
+    pub database: Option<&'a str>,
 }
 
 /// What a statement does that its caller must know. Collected while it is compiled.
@@ -338,6 +325,20 @@ pub(crate) fn judge(action: &Action<'_>) -> Verdict {
             Verdict::Allow
         }
     };
+    // What is temporary would end with the connection, and that is closed when the cell rests.
+    // (ALTER TABLE reads and updates the temporary schema, whether there is one or not.)
+    let creates = matches!(
+        action.code,
+        ffi::SQLITE_CREATE_INDEX
+            | ffi::SQLITE_CREATE_TABLE
+            | ffi::SQLITE_CREATE_TRIGGER
+            | ffi::SQLITE_CREATE_VIEW
+            | ffi::SQLITE_CREATE_VTABLE
+            | ffi::SQLITE_PRAGMA
+    );
+    if creates && action.database == Some("temp") {
+        return Verdict::Deny;
+    }
     match action.code {
         ffi::SQLITE_SELECT | ffi::SQLITE_RECURSIVE => Verdict::Allow,
         ffi::SQLITE_READ
@@ -385,7 +386,13 @@ fn judge_pragma(action: &Action<'_>) -> Verdict {
     let name = action.first.unwrap_or_default().to_ascii_lowercase();
     match pragma_use(&name) {
         Some(PragmaUse::Read) if action.second.is_none() => Verdict::Allow,
-        Some(PragmaUse::Any) if action.second.is_some_and(is_reserved) => Verdict::Deny,
+        Some(PragmaUse::Ask) if action.second.is_some_and(|name| !is_reserved(name)) => {
+            Verdict::Allow
+        }
+        // The list of tables has the engine's too, as on Cloudflare.
+        Some(PragmaUse::Any) if name != "table_list" && action.second.is_some_and(is_reserved) => {
+            Verdict::Deny
+        }
         // `optimize` may write statistics.
         Some(PragmaUse::Any) if matches!(&*name, "defer_foreign_keys" | "optimize") => {
             Verdict::AllowInTransaction
@@ -419,6 +426,7 @@ mod tests {
             code: 4711,
             first: None,
             second: None,
+            database: None,
         };
         assert_eq!(judge(&action), Verdict::Deny);
     }

@@ -437,7 +437,7 @@ unsafe extern "C" fn on_authorize(
     code: c_int,
     first: *const c_char,
     second: *const c_char,
-    _database: *const c_char,
+    database: *const c_char,
     _inner: *const c_char,
 ) -> c_int {
     // SAFETY: registered with a pointer to the handle's hooks, which outlive the connection.
@@ -446,11 +446,13 @@ unsafe extern "C" fn on_authorize(
         return ffi::SQLITE_OK;
     }
     // SAFETY: SQLite passes null or C strings that live during this call.
-    let (first, second) = unsafe { (text_of(first), text_of(second)) };
+    let (first, second, database) =
+        unsafe { (text_of(first), text_of(second), text_of(database)) };
     let action = Action {
         code,
         first,
         second,
+        database,
     };
     hooks.traits.borrow_mut().authorize(&action)
 }

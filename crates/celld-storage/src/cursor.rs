@@ -75,9 +75,12 @@ pub struct CursorStep {
 
 /// Where a cursor's rows come from.
 pub(crate) enum Source {
-    /// The statement stands on the next row.
+    /// The statement stands on a row.
     Live {
         stmt: Stmt,
+        /// Its row was sent already. A row is left only when the next one is asked for, so that
+        /// the reader decides what happens in between.
+        sent: bool,
         /// Where it goes when it is done.
         text: Option<Box<str>>,
     },
@@ -191,7 +194,7 @@ impl Cursors {
 }
 
 impl CellDb {
-    /// Hands up to `max_rows` rows to `sink`. When it answers `done`, or an error, the cursor
+    /// Hands up to `max_rows` rows to `sink`, and stays on the last one. When it answers `done`, or an error, the cursor
     /// is gone.
     pub fn cursor_next(
         &mut self,
@@ -203,27 +206,37 @@ impl CellDb {
         let mut done = false;
         let mut failure = None;
         for _ in 0..max_rows {
-            sink.begin_row(cursor.columns.len());
             match &mut cursor.source {
-                Source::Live { stmt, .. } => {
+                Source::Live { stmt, sent, .. } => {
+                    if *sent {
+                        match stmt.step() {
+                            Ok(more) => done = !more,
+                            Err(error) => failure = Some(error),
+                        }
+                        cursor.counts.scan(stmt);
+                    }
+                    if done || failure.is_some() {
+                        break;
+                    }
+                    cursor.counts.returned += u64::from(*sent);
+                    *sent = true;
+                    sink.begin_row(cursor.columns.len());
                     for column in 0..stmt.column_count() {
                         stmt.value(column).send(sink);
                     }
-                    match stmt.step() {
-                        Ok(more) => done = !more,
-                        Err(error) => failure = Some(error),
-                    }
-                    cursor.counts.scan(stmt);
-                    cursor.counts.returned += u64::from(!done);
                 }
                 Source::Buffered { values } => {
+                    done = values.len() == 0;
+                    if done {
+                        break;
+                    }
+                    sink.begin_row(cursor.columns.len());
                     for value in values.by_ref().take(cursor.columns.len()) {
                         value.as_ref().send(sink);
                     }
-                    done = values.len() == 0;
                 }
             }
-            if !sink.end_row() || done || failure.is_some() {
+            if !sink.end_row() {
                 break;
             }
         }
@@ -249,7 +262,7 @@ impl CellDb {
     /// Ends a cursor. Without effect on one that is gone.
     pub fn cursor_close(&mut self, id: CursorId) {
         if let Some(Cursor {
-            source: Source::Live { stmt, text },
+            source: Source::Live { stmt, text, .. },
             ..
         }) = self.cursors.take(id)
         {

@@ -62,9 +62,6 @@ pub enum StorageError {
         /// The limit.
         limit_bytes: usize,
     },
-    /// SQL text with a NUL character, at which SQLite would stop reading.
-    #[error("SQL text must not contain the character U+0000; bind it as a parameter instead")]
-    NulInSql,
     /// The database was to be closed with uncommitted changes.
     #[error("the database has uncommitted changes: commit or roll back before parking it")]
     ParkWhileDirty,
@@ -193,6 +190,17 @@ pub struct SqlError {
     pub message: String,
     /// The error undid the whole open transaction, not just the statement.
     pub critical: bool,
+}
+
+impl SqlError {
+    /// The text is longer than SQLite was told to take.
+    pub(crate) fn too_long() -> Self {
+        Self {
+            code: rusqlite::ffi::SQLITE_TOOBIG,
+            message: "statement too long: SQLITE_TOOBIG".into(),
+            critical: false,
+        }
+    }
 }
 
 /// The symbolic name of a primary result code.

@@ -72,7 +72,7 @@ impl Default for OpenOptions {
             expression_depth_max: 100,
             function_arguments_max: 127,
             like_pattern_max_bytes: 50,
-            vm_instructions_max: 25_000,
+            vm_instructions_max: 250_000,
             trigger_depth_max: 10,
             max_database_bytes: 10 << 30,
             page_cache_bytes: 128 * 1024,

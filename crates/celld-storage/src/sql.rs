@@ -23,22 +23,12 @@ pub struct SqlOutcome {
     pub rows_written: u64,
 }
 
-/// Where the statement after `start` begins, or `None` when only space, comments and
-/// semicolons follow.
-fn next_statement(sql: &str, mut start: usize) -> Option<usize> {
-    let bytes = sql.as_bytes();
-    loop {
-        let rest = bytes.get(start..)?;
-        match rest {
-            [] => return None,
-            [b' ' | b'\t' | b'\n' | b'\r' | b'\x0c' | b';', ..] => start += 1,
-            [b'-', b'-', ..] => start += rest.iter().position(|&b| b == b'\n')?,
-            [b'/', b'*', ..] => start += 4 + rest[2..].windows(2).position(|w| w == b"*/")?,
-            // A byte-order mark is white space to SQLite.
-            [0xef, 0xbb, 0xbf, ..] => start += 3,
-            _ => return Some(start),
-        }
-    }
+/// Where the text after `start` goes on, or `None` when only space follows. A comment or a
+/// semicolon counts as a statement there, and is then found to be none, as in workerd.
+fn next_statement(sql: &str, start: usize) -> Option<usize> {
+    let rest = sql.as_bytes().get(start..)?;
+    let space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    rest.iter().position(|byte| !space(byte)).map(|at| start + at)
 }
 
 impl CellDb {
@@ -55,8 +45,11 @@ impl CellDb {
         if let Some((text, stmt)) = self.opened()?.cache.take(sql) {
             return self.start(stmt, Some(text), bindings);
         }
-        let text = SqlText::new(sql).ok_or(StorageError::NulInSql)?;
-        let mut at = next_statement(sql, 0).ok_or(StorageError::NoStatement)?;
+        if sql.len() > self.options.statement_max_bytes as usize {
+            return Err(SqlError::too_long().into());
+        }
+        let text = SqlText::new(sql);
+        let mut at = 0;
         let mut single = true;
         loop {
             let (stmt, end) = Stmt::compile(&self.opened()?.conn, &text, at, false)?;
@@ -71,7 +64,6 @@ impl CellDb {
                     self.run_to_end(stmt)?;
                     at = next;
                 }
-                (None, Some(next)) if next > at => at = next,
                 (None, _) => return Err(StorageError::NoStatement),
             }
         }
@@ -175,7 +167,11 @@ impl CellDb {
         } else {
             counts.returned = 1;
             self.count(&stmt, &mut counts, changes)?;
-            Some(Source::Live { stmt, text })
+            Some(Source::Live {
+                stmt,
+                sent: false,
+                text,
+            })
         };
         let cursor = source.map(|source| {
             self.cursors.add(Cursor {
@@ -282,11 +278,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn space_and_comments_are_no_statement() {
-        assert_eq!(next_statement(" -- a\n /* b */ ;", 0), None);
-        assert_eq!(next_statement("-- a", 0), None);
-        assert_eq!(next_statement("/* open", 0), None);
+    fn only_space_may_follow_the_last_statement() {
+        assert_eq!(next_statement("a; \t\n\x0b\x0c\r", 2), None);
+        assert_eq!(next_statement("a", 1), None);
         assert_eq!(next_statement("a; b", 2), Some(3));
-        assert_eq!(next_statement("/**/x", 0), Some(4));
+        assert_eq!(next_statement("a; -- b", 2), Some(3));
+        assert_eq!(next_statement("a;\0", 2), Some(2));
     }
 }

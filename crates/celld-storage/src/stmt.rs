@@ -44,19 +44,16 @@ pub enum ValueRef<'a> {
     Blob(&'a [u8]),
 }
 
-/// SQL text as SQLite wants it: NUL-terminated, so that it needs no copy of its own.
+/// SQL text as SQLite wants it: NUL-terminated, so that it needs no copy of its own. At a NUL
+/// inside SQLite stops, and the rest counts as a further statement, which is none.
 pub(crate) struct SqlText(Vec<u8>);
 
 impl SqlText {
-    /// `None` when the text has a NUL byte inside, where SQLite would silently stop.
-    pub fn new(sql: &str) -> Option<Self> {
-        if sql.as_bytes().contains(&0) {
-            return None;
-        }
+    pub fn new(sql: &str) -> Self {
         let mut bytes = Vec::with_capacity(sql.len() + 1);
         bytes.extend_from_slice(sql.as_bytes());
         bytes.push(0);
-        Some(Self(bytes))
+        Self(bytes)
     }
 }
 
@@ -114,10 +111,8 @@ impl Stmt {
                 return Err(StorageError::TransactionStatement);
             }
             let mut error = conn.error(rc);
-            if rc == ffi::SQLITE_TOOBIG {
-                // SQLite has two texts for this, depending on how it was given the length.
-                error.message = "statement too long: SQLITE_TOOBIG".into();
-            }
+            // A statement that compiles to too much code ends so; nothing was executed.
+            error.critical &= rc != ffi::SQLITE_NOMEM;
             return Err(error.into());
         }
         let end = (tail as usize).saturating_sub(rest.as_ptr() as usize);
@@ -145,7 +140,7 @@ impl Stmt {
 
     /// Compiles one statement of the engine's own.
     pub fn trusted(conn: &Rc<Handle>, sql: &str) -> Result<Self, StorageError> {
-        let text = SqlText::new(sql).ok_or(StorageError::NoStatement)?;
+        let text = SqlText::new(sql);
         let (stmt, _) = Self::compile(conn, &text, 0, true)?;
         stmt.ok_or(StorageError::NoStatement)
     }

@@ -40,7 +40,8 @@ export function inspect(value, depth = 0) {
 class Thrown {
   constructor(error) {
     const isError = error !== null && typeof error === "object";
-    this.text = isError ? `${error.name}: ${error.message}` : inspect(error);
+    const text = isError ? `${error.name}: ${error.message}` : inspect(error);
+    this.text = text.replace(/reference = \w+/, "reference = …");
   }
 }
 

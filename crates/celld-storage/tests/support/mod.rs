@@ -75,7 +75,7 @@ impl Cell {
     pub fn next(&mut self, cursor: CursorId) -> Result<(Vec<SqlValue>, bool), StorageError> {
         let mut rows = Rows::default();
         let step = self.db.cursor_next(cursor, 1, &mut rows)?;
-        Ok((rows.0.remove(0), step.done))
+        Ok((rows.0.pop().unwrap_or_default(), step.done))
     }
 
     /// The message of the error that `sql` gives.
