@@ -140,11 +140,7 @@ export class Cell {
     const event = currentEvent() ?? new EventContext(0, this, "constructor");
     const around = live(event.section);
     if (around !== null && around.depth >= SECTIONS_MAX) {
-      return Promise.reject(
-        new Error(
-          `Critical sections (blockConcurrencyWhile and transactions) may nest at most ${SECTIONS_MAX} deep.`,
-        ),
-      );
+      return Promise.reject(new Error("blockConcurrencyWhile() calls are nested too deeply."));
     }
     return new Promise((resolve, reject) => {
       const start = () => {

@@ -8,6 +8,7 @@ import { currentEvent, forbidAtGlobalScope, throughGate, withContext } from "./c
 import { fetch } from "./calls.js";
 import { Headers, Request, Response } from "./http.js";
 import { WebSocketRequestResponsePair } from "./state.js";
+import { markNotStorable } from "./store.js";
 import { FixedLengthStream, IdentityTransformStream } from "./streams.js";
 import { WebSocket, WebSocketPair } from "./websocket.js";
 import * as web from "./web.js";
@@ -335,8 +336,29 @@ const members = {
   structuredClone: hidden(messagePort.structuredClone),
 };
 
+/** Classes whose objects belong to the process: storage refuses them. */
+const NOT_STORABLE = [
+  "AbortController",
+  "Blob",
+  "CryptoKey",
+  "Event",
+  "EventTarget",
+  "FormData",
+  "Headers",
+  "ReadableStream",
+  "Request",
+  "Response",
+  "TextDecoder",
+  "TextEncoder",
+  "TransformStream",
+  "URL",
+  "URLSearchParams",
+  "WritableStream",
+];
+
 /** Fills the global object; runs once, when the snapshot is made. */
 export function installGlobals() {
+  markNotStorable(NOT_STORABLE.map((name) => /** @type {any} */ (members)[name].value));
   Object.defineProperties(globalThis, members);
   Object.setPrototypeOf(globalThis, Object.create(event.EventTarget.prototype));
   // EventTarget's methods recognize their receivers by this mark.

@@ -5,8 +5,10 @@ import { core } from "ext:core/mod.js";
 import { cellTarget, workerTarget } from "./calls.js";
 import { forbidAtGlobalScope } from "./context.js";
 import { makeId, DurableObjectId } from "./ids.js";
+import { markNotStorable } from "./store.js";
 import { op_id_check, op_id_from_name, op_id_unique } from "ext:core/ops";
 import { setEntrypointStub } from "./rpc_session.js";
+import { RpcTarget } from "./rpc_target.js";
 import { PropertyHandler, Question, isAbsent, setHandler } from "./rpc_stubs.js";
 
 /** @typedef {import("./calls.js").Target} Target */
@@ -182,6 +184,7 @@ export class DurableObjectNamespace {
     return this;
   }
 }
+markNotStorable([DurableObjectNamespace, RpcTarget]);
 
 /** @param {string | undefined} jurisdiction */
 function checkJurisdiction(jurisdiction) {

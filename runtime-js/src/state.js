@@ -13,6 +13,7 @@ import {
 import { currentEvent } from "./context.js";
 import { logException } from "./console.js";
 import { illegalInvocation } from "./errors.js";
+import { wrongArgument } from "./receive.js";
 import { DurableObjectStorage } from "./storage.js";
 import { acceptHibernatable, isSocket, resumeSocket, socketRid, socketTags } from "./websocket.js";
 
@@ -108,6 +109,8 @@ export class DurableObjectState {
    * @returns {Promise<T>}
    */
   blockConcurrencyWhile(callback) {
+    if (typeof callback !== "function")
+      return Promise.reject(wrongArgument("blockConcurrencyWhile", "DurableObjectState", 1, "function"));
     this.#cell.check();
     return this.#cell.critical(callback, true);
   }

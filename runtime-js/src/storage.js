@@ -4,93 +4,21 @@
 import {
   op_alarm_get,
   op_alarm_set,
-  op_kv_delete,
   op_kv_delete_all,
-  op_kv_get,
-  op_kv_list,
-  op_kv_put,
   op_storage_nest,
   op_storage_release,
   op_storage_rollback,
   op_storage_sync,
 } from "ext:core/ops";
 import { answerOf } from "./calls.js";
-import { Cell, deserialize, serialize } from "./cell.js";
+import { Cell } from "./cell.js";
+import { SyncKvStorage } from "./kv.js";
+import { illegalInvocation, readOptions, text, wrongArgument } from "./receive.js";
 import { SqlStorage } from "./sql.js";
+import { Store, listOptions, markNotStorable } from "./store.js";
 
 /** Most keys in one bulk call. */
 const KEYS_MAX = 128;
-
-/** @param {unknown} key @returns {string} */
-function checkKey(key) {
-  return String(key);
-}
-
-/** @param {Store} store @param {unknown} keys */
-function checkKeys(store, keys) {
-  const list = Array.from(/** @type {Iterable<unknown>} */ (keys), checkKey);
-  checkCount(store, list.length, "keys");
-  return list;
-}
-
-/**
- * The listing options in the host's order; all missing ones undefined.
- * @param {any} options
- */
-function listOptions(options) {
-  const { start, startAfter, end, prefix, reverse, limit } = options ?? {};
-  if (start !== undefined && startAfter !== undefined) {
-    throw new TypeError("list() cannot be called with both start and startAfter values.");
-  }
-  if (limit !== undefined && !(Number(limit) > 0)) throw new TypeError("List limit must be positive.");
-  /** @param {unknown} value */
-  const text = (value) => (value === undefined || value === null ? null : String(value));
-  return /** @type {const} */ ([
-    text(start),
-    text(startAfter),
-    text(end),
-    text(prefix),
-    reverse === true,
-    limit === undefined ? 0 : Math.min(Number(limit), 0xffffffff),
-  ]);
-}
-
-/** Synchronous operations on one cell's store; both APIs stand on them. */
-class Store {
-  /** @param {Cell} cell @param {boolean} sqlite */
-  constructor(cell, sqlite) {
-    this.cell = cell;
-    this.sqlite = sqlite;
-  }
-
-  /** @param {string} key */
-  get(key) {
-    this.cell.check();
-    const bytes = op_kv_get(this.cell.slot, key);
-    return bytes === null ? undefined : deserialize(bytes);
-  }
-
-  /** @param {string} key @param {unknown} value */
-  put(key, value) {
-    this.cell.check();
-    op_kv_put(this.cell.slot, key, serialize(value));
-  }
-
-  /** @param {string} key @returns {boolean} */
-  delete(key) {
-    this.cell.check();
-    return op_kv_delete(this.cell.slot, key);
-  }
-
-  /** @param {any} options @returns {[string, unknown][]} */
-  list(options) {
-    this.cell.check();
-    const flat = op_kv_list(this.cell.slot, ...listOptions(options));
-    const entries = /** @type {[string, unknown][]} */ ([]);
-    for (let i = 0; i < flat.length; i += 2) entries.push([flat[i], deserialize(flat[i + 1])]);
-    return entries;
-  }
-}
 
 /** Keys are limited in number only where Cloudflare's key-value backend would be behind them. */
 /** @param {Store} store @param {number} count @param {string} what */
@@ -98,27 +26,77 @@ function checkCount(store, count, what) {
   if (!store.sqlite && count > KEYS_MAX) throw new RangeError(`Maximum number of ${what} is ${KEYS_MAX}.`);
 }
 
-/** Operations that `storage` and a transaction share. */
+/** @param {Store} store @param {unknown[]} keys */
+function checkKeys(store, keys) {
+  const list = Array.from(keys, text);
+  checkCount(store, list.length, "keys");
+  return list;
+}
+
+const PUT_OPTIONS = ["allowConcurrency", "allowUnconfirmed", "noCache"];
+
+/** The last moment that the API has, in ms: 2^63 ns after the beginning of 1970. */
+const ALARM_MAX_MS = 9_223_372_036_854;
+
+/** An alarm's time in ms, or null when the value is none. @param {unknown} value */
+function alarmTime(value) {
+  if (typeof value !== "number" && !(value instanceof Date)) return null;
+  const at = Math.trunc(Number(value));
+  if (!Number.isFinite(at))
+    throw new TypeError("The value cannot be converted because it is not a valid Date.");
+  if (at > ALARM_MAX_MS) throw new TypeError("This API doesn't support dates after 2189.");
+  return at;
+}
+
+const PUT_FORMS =
+  "put() may only be called with a single key-value pair and optional options as put(key, value, options) or with multiple key-value pairs and optional options as put(entries, options)";
+
+/** @param {unknown} value */
+const isObject = (value) => typeof value === "object" && value !== null;
+
+/**
+ * Operations that `storage` and a transaction share. All but `delete` answer what is wrong with
+ * their arguments by a rejection, but a wrong receiver by an exception, as on Cloudflare.
+ */
 class Operations {
   #store;
   #ready;
+  #type;
 
   /**
    * @param {Store} store
+   * @param {string} type name of the class, for errors
    * @param {(operation: string) => void} ready throws when the object may not be used
    */
-  constructor(store, ready) {
+  constructor(store, type, ready) {
+    if (!(store instanceof Store)) throw new TypeError("Illegal constructor");
     this.#store = store;
+    this.#type = type;
     this.#ready = ready;
   }
 
-  /** @param {any} keyOrKeys @param {any} [_options] */
-  async get(keyOrKeys, _options) {
-    this.#ready("get");
-    if (typeof keyOrKeys !== "object" || keyOrKeys === null) {
-      if (keyOrKeys === undefined) throw new TypeError("get() called with undefined key.");
-      return this.#store.get(checkKey(keyOrKeys));
-    }
+  /** @param {unknown} receiver @returns {Operations} */
+  static #of(receiver) {
+    if (typeof receiver !== "object" || receiver === null || !(#store in receiver)) throw illegalInvocation();
+    return /** @type {Operations} */ (receiver);
+  }
+
+  /** @param {string} operation @param {number} given @param {string} expected */
+  #begin(operation, given, expected) {
+    if (given === 0) throw wrongArgument(operation, this.#type, 1, expected);
+    this.#ready(operation);
+  }
+
+  /** @param {any} keyOrKeys @param {any} [options] @returns {Promise<any>} */
+  get(keyOrKeys, options) {
+    return Operations.#of(this).#get(arguments.length, keyOrKeys, options);
+  }
+
+  /** @param {number} given @param {unknown} keyOrKeys @param {unknown} options */
+  async #get(given, keyOrKeys, options) {
+    this.#begin("get", given, "string or Array");
+    readOptions(options, "get", this.#type, 2, "GetOptions", ["allowConcurrency", "noCache"]);
+    if (!Array.isArray(keyOrKeys)) return this.#store.get(text(keyOrKeys));
     const found = new Map();
     for (const key of checkKeys(this.#store, keyOrKeys).sort(byUtf8)) {
       const value = this.#store.get(key);
@@ -127,84 +105,104 @@ class Operations {
     return found;
   }
 
-  /** @param {any} keyOrEntries @param {any} [value] @param {any} [_options] */
-  async put(keyOrEntries, value, _options) {
-    this.#ready("put");
-    if (typeof keyOrEntries === "object" && keyOrEntries !== null) {
-      const entries = Object.entries(keyOrEntries).filter((entry) => entry[1] !== undefined);
-      checkCount(this.#store, entries.length, "pairs");
-      // Serialize everything first: a value that cannot be stored must not leave half of the call done.
-      const prepared = entries.map(([key, item]) => /** @type {const} */ ([key, serialize(item)]));
-      for (const [key, bytes] of prepared) op_kv_put(this.#store.cell.slot, key, bytes);
+  /** @param {any} keyOrEntries @param {any} [value] @param {any} [options] @returns {Promise<void>} */
+  put(keyOrEntries, value, options) {
+    return Operations.#of(this).#put(arguments.length, keyOrEntries, value, options);
+  }
+
+  /** @param {number} given @param {any} keyOrEntries @param {unknown} value @param {unknown} options */
+  async #put(given, keyOrEntries, value, options) {
+    this.#begin("put", given, "string or object");
+    if (typeof keyOrEntries === "function") throw new TypeError(PUT_FORMS);
+    if (!isObject(keyOrEntries) || Array.isArray(keyOrEntries)) {
+      const key = text(keyOrEntries);
+      if (value === undefined) throw new TypeError("put() called with undefined value.");
+      readOptions(options, "put", this.#type, 3, "PutOptions", PUT_OPTIONS);
+      this.#store.put(key, value);
       return;
     }
-    if (value === undefined) throw new TypeError("put() called with undefined value.");
-    this.#store.put(checkKey(keyOrEntries), value);
+    if (value !== undefined && value !== null && !isObject(value)) throw new TypeError(PUT_FORMS);
+    readOptions(value, "put", this.#type, 2, "PutOptions", PUT_OPTIONS);
+    const entries = Object.entries(keyOrEntries).filter((entry) => entry[1] !== undefined);
+    checkCount(this.#store, entries.length, "pairs");
+    this.#store.putMany(entries.flat());
   }
 
-  /** @param {any} keyOrKeys @param {any} [_options] */
-  async delete(keyOrKeys, _options) {
-    this.#ready("delete");
-    if (typeof keyOrKeys !== "object" || keyOrKeys === null) {
-      if (keyOrKeys === undefined) throw new TypeError("delete() called with undefined key.");
-      return this.#store.delete(checkKey(keyOrKeys));
-    }
+  /** @param {any} keyOrKeys @param {any} [options] @returns {Promise<any>} */
+  delete(keyOrKeys, options) {
+    const self = Operations.#of(this);
+    const store = self.#store;
+    self.#begin("delete", arguments.length, "string or Array");
+    readOptions(options, "delete", self.#type, 2, "PutOptions", PUT_OPTIONS);
+    if (!Array.isArray(keyOrKeys)) return Promise.resolve(store.delete(text(keyOrKeys)));
     let count = 0;
-    for (const key of checkKeys(this.#store, keyOrKeys)) if (this.#store.delete(key)) count++;
-    return count;
+    for (const key of checkKeys(store, keyOrKeys)) if (store.delete(key)) count++;
+    return Promise.resolve(count);
   }
 
-  /** @param {any} [options] */
-  async list(options) {
+  /** @param {any} [options] @returns {Promise<Map<string, any>>} */
+  list(options) {
+    return Operations.#of(this).#list(options);
+  }
+
+  /** @param {unknown} options */
+  async #list(options) {
     this.#ready("list");
-    return new Map(this.#store.list(options));
+    return this.#store.list(listOptions(options, this.#type));
   }
 
-  /** @param {any} [_options] @returns {Promise<number | null>} */
-  async getAlarm(_options) {
+  /** @param {any} [options] @returns {Promise<number | null>} */
+  getAlarm(options) {
+    return Operations.#of(this).#getAlarm(options);
+  }
+
+  /** @param {unknown} options */
+  async #getAlarm(options) {
+    readOptions(options, "getAlarm", this.#type, 1, "GetAlarmOptions", ["allowConcurrency"]);
     this.#ready("getAlarm");
     this.#store.cell.check();
     const at = op_alarm_get(this.#store.cell.slot);
     return at < 0 ? null : at;
   }
 
-  /** @param {any} time @param {any} [_options] */
-  async setAlarm(time, _options) {
-    this.#ready("setAlarm");
+  /** @param {any} time @param {any} [options] @returns {Promise<void>} */
+  setAlarm(time, options) {
+    return Operations.#of(this).#setAlarm(arguments.length, time, options);
+  }
+
+  /** @param {number} given @param {unknown} time @param {unknown} options */
+  async #setAlarm(given, time, options) {
+    this.#begin("setAlarm", given, "date");
     this.#store.cell.check();
+    readOptions(options, "setAlarm", this.#type, 2, "SetAlarmOptions", PUT_OPTIONS.slice(0, 2));
     const at = alarmTime(time);
-    if (!(at > 0)) throw new TypeError("setAlarm() cannot be called with an alarm time <= 0");
+    if (at === null) throw wrongArgument("setAlarm", this.#type, 1, "date");
+    if (at <= 0) throw new TypeError("setAlarm() cannot be called with an alarm time <= 0");
     const { instance } = this.#store.cell;
     if (instance !== null && typeof instance.alarm !== "function") {
       throw new TypeError(
         "Your Durable Object class must have an alarm() handler in order to call setAlarm()",
       );
     }
-    op_alarm_set(this.#store.cell.slot, Math.max(Math.trunc(at), Date.now()));
+    op_alarm_set(this.#store.cell.slot, Math.max(at, Date.now()));
   }
 
-  /** @param {any} [_options] */
-  async deleteAlarm(_options) {
+  /** @param {any} [options] @returns {Promise<void>} */
+  deleteAlarm(options) {
+    return Operations.#of(this).#deleteAlarm(options);
+  }
+
+  /** @param {unknown} options */
+  async #deleteAlarm(options) {
+    readOptions(options, "deleteAlarm", this.#type, 1, "SetAlarmOptions", PUT_OPTIONS.slice(0, 2));
     this.#ready("deleteAlarm");
     this.#store.cell.check();
     op_alarm_set(this.#store.cell.slot, -1);
   }
-}
 
-/** The end of the year 2189: the latest time that has a meaning in nanoseconds. */
-const LATEST_MS = Date.UTC(2190, 0, 1);
-
-/** An alarm's time, in ms. @param {any} time */
-function alarmTime(time) {
-  if (typeof time !== "number" && !(time instanceof Date))
-    throw new TypeError(
-      "Failed to execute 'setAlarm' on 'DurableObjectStorage': parameter 1 is not of type 'date'.",
-    );
-  const at = typeof time === "number" ? time : time.getTime();
-  if (!Number.isFinite(at))
-    throw new TypeError("The value cannot be converted because it is not a valid Date.");
-  if (at >= LATEST_MS) throw new TypeError("This API doesn't support dates after 2189.");
-  return at;
+  get [Symbol.toStringTag]() {
+    return Operations.#of(this).#type;
+  }
 }
 
 /** What the closure of `transaction()` gets. */
@@ -213,81 +211,29 @@ export class DurableObjectTransaction extends Operations {
 
   /** @param {Store} store @param {{ open: boolean, rolledBack: boolean, undo: () => void }} state */
   constructor(store, state) {
-    super(store, (operation) => {
+    super(store, "DurableObjectTransaction", (operation) => {
+      if (state.rolledBack) throw new Error(`Cannot ${operation}() on rolled back transaction`);
       if (!state.open)
         throw new Error(
           `Cannot call ${operation}() on transaction that has already committed: did you move \`txn\` outside of the closure?`,
         );
-      if (state.rolledBack) throw new Error(`Cannot ${operation}() on rolled back transaction`);
     });
     this.#state = state;
   }
 
+  async deleteAll() {
+    throw new Error("Cannot call deleteAll() within a transaction");
+  }
+
   rollback() {
+    if (typeof this !== "object" || !(#state in this)) throw illegalInvocation();
+    if (this.#state.rolledBack) return;
     if (!this.#state.open)
       throw new Error(
         "Cannot call rollback() on transaction that has already committed: did you move `txn` outside of the closure?",
       );
-    if (this.#state.rolledBack) return;
     this.#state.rolledBack = true;
     this.#state.undo();
-  }
-}
-
-/** @param {Store} store */
-function checkSyncKv(store) {
-  if (!store.sqlite) {
-    throw new Error(
-      "The storage.kv (synchronous KV) API is only available for SQLite-backed Durable Objects, but this object's namespace is not declared to use SQLite. You can use the older, asynchronous interface via methods of `storage` itself (e.g. `storage.get()`).",
-    );
-  }
-}
-
-/** `ctx.storage.kv`. */
-class SyncKvStorage {
-  #store;
-  /** The running listing: a second one ends the first. */
-  #listing = 0;
-
-  /** @param {Store} store */
-  constructor(store) {
-    this.#store = store;
-  }
-
-  /** @param {string} key */
-  get(key) {
-    checkSyncKv(this.#store);
-    return this.#store.get(checkKey(key));
-  }
-
-  /** @param {string} key @param {unknown} value */
-  put(key, value) {
-    checkSyncKv(this.#store);
-    if (value === undefined) throw new TypeError("put() called with undefined value.");
-    this.#store.put(checkKey(key), value);
-  }
-
-  /** @param {string} key */
-  delete(key) {
-    checkSyncKv(this.#store);
-    return this.#store.delete(checkKey(key));
-  }
-
-  /** @param {any} [options] */
-  list(options) {
-    checkSyncKv(this.#store);
-    const mine = ++this.#listing;
-    const entries = this.#store.list(options);
-    const isCurrent = () => mine === this.#listing;
-    return (function* () {
-      for (const entry of entries) {
-        if (!isCurrent())
-          throw new Error(
-            "kv.list() iterator was invalidated because a new call to kv.list() was started. Only one kv.list() iterator can exist at a time.",
-          );
-        yield entry;
-      }
-    })();
   }
 }
 
@@ -301,7 +247,7 @@ export class DurableObjectStorage extends Operations {
   constructor(cell, sqlite) {
     if (!Cell.isCell(cell)) throw new TypeError("Illegal constructor");
     const store = new Store(cell, sqlite);
-    super(store, () => {});
+    super(store, "DurableObjectStorage", () => {});
     this.#store = store;
     this.#sqlite = sqlite;
     this.#sql = /** @type {SqlStorage | null} */ (null);
@@ -316,8 +262,20 @@ export class DurableObjectStorage extends Operations {
     return (this.#kv ??= new SyncKvStorage(this.#store));
   }
 
-  /** @param {any} [_options] */
-  async deleteAll(_options) {
+  /** @param {unknown} receiver @returns {DurableObjectStorage} */
+  static #of(receiver) {
+    if (typeof receiver !== "object" || receiver === null || !(#kv in receiver)) throw illegalInvocation();
+    return /** @type {DurableObjectStorage} */ (receiver);
+  }
+
+  /** @param {any} [options] @returns {Promise<void>} */
+  deleteAll(options) {
+    return DurableObjectStorage.#of(this).#deleteAll(options);
+  }
+
+  /** @param {unknown} options */
+  async #deleteAll(options) {
+    readOptions(options, "deleteAll", "DurableObjectStorage", 1, "PutOptions", PUT_OPTIONS);
     this.#store.cell.check();
     op_kv_delete_all(this.#store.cell.slot);
   }
@@ -327,7 +285,14 @@ export class DurableObjectStorage extends Operations {
    * @param {(txn: DurableObjectTransaction) => Promise<T>} closure
    * @returns {Promise<T>}
    */
-  async transaction(closure) {
+  transaction(closure) {
+    return DurableObjectStorage.#of(this).#transaction(closure);
+  }
+
+  /** @param {(txn: DurableObjectTransaction) => Promise<any>} closure */
+  async #transaction(closure) {
+    if (typeof closure !== "function")
+      throw wrongArgument("transaction", "DurableObjectStorage", 1, "function");
     const { cell } = this.#store;
     cell.check();
     return cell.critical(async () => {
@@ -339,6 +304,7 @@ export class DurableObjectStorage extends Operations {
         return value;
       } catch (error) {
         if (!state.rolledBack) op_storage_rollback(cell.slot, depth);
+        state.rolledBack = true;
         throw error;
       } finally {
         state.open = false;
@@ -352,10 +318,10 @@ export class DurableObjectStorage extends Operations {
    * @returns {T}
    */
   transactionSync(closure) {
-    const { cell } = this.#store;
+    const { cell } = DurableObjectStorage.#of(this).#store;
+    if (typeof closure !== "function")
+      throw wrongArgument("transactionSync", "DurableObjectStorage", 1, "function");
     cell.check();
-    if (!this.#sqlite)
-      throw new Error("transactionSync() is only available in SQLite-backed Durable Objects.");
     const depth = op_storage_nest(cell.slot, false);
     let value;
     try {
@@ -369,7 +335,11 @@ export class DurableObjectStorage extends Operations {
   }
 
   /** Resolves when everything written before is durable. */
-  async sync() {
+  sync() {
+    return DurableObjectStorage.#of(this).#sync();
+  }
+
+  async #sync() {
     this.#store.cell.check();
     await answerOf(op_storage_sync(this.#store.cell.slot), () => undefined);
   }
@@ -385,6 +355,8 @@ export class DurableObjectStorage extends Operations {
     throw new Error("onNextSessionRestoreBookmark() is not supported by this version of celld.");
   }
 }
+
+markNotStorable([DurableObjectStorage, SqlStorage, SyncKvStorage]);
 
 /** Order of keys: by their UTF-8 bytes, which is the order of code points. @param {string} a @param {string} b */
 function byUtf8(a, b) {

@@ -47,7 +47,10 @@ function compare(seen, expected) {
 export class Observations {
   constructor(test, runtime) {
     const beside = (ending) => test.file.replace(/\.js$/, ending);
-    this.files = { seen: beside(".seen.json"), differs: beside(".differs.json") };
+    this.files = {
+      seen: beside(".seen.json"),
+      differs: beside(".differs.json"),
+    };
     this.recorded = readJson(this.files.seen);
     this.differs = runtime === "celld" ? readJson(this.files.differs) : {};
     this.runtime = runtime;
@@ -75,7 +78,9 @@ export class Observations {
   /** Names of recorded checks that none of `results` has, or that passed without an observation. */
   unseen(results) {
     const passed = (name) =>
-      results.every(({ check, verdict }) => check !== name || verdict === "pass");
+      results.every(
+        ({ check, verdict }) => check !== name || verdict === "pass",
+      );
     const names = [...Object.keys(this.recorded), ...Object.keys(this.differs)];
     return names.filter((name) => !(name in this.seen) && passed(name));
   }

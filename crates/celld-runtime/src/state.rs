@@ -489,9 +489,10 @@ impl HostState {
 fn commit(cell: &mut Cell, world: &dyn crate::api::World) -> Result<(), EventError> {
     if let Some(db) = cell.db.as_mut().filter(|db| db.is_dirty()) {
         let committed = db.commit().map_err(|error| {
-            EventError::reset(format!(
-                "Durable Object reset because a commit failed: {error}"
-            ))
+            EventError::reset(match error {
+                celld_storage::StorageError::Violated(_) => error.to_string(),
+                other => format!("Durable Object reset because a commit failed: {other}"),
+            })
         })?;
         if let Some(committed) = committed {
             cell.last_lsn = world.append(Commit {

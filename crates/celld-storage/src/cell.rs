@@ -248,7 +248,12 @@ impl CellDb {
             return Ok(None);
         }
         if self.in_transaction {
-            self.run_fixed(Fixed::Commit, |_| Ok(()), |_| ())?;
+            match self.run_fixed(Fixed::Commit, |_| Ok(()), |_| ()) {
+                Err(StorageError::Sql(error)) if error.is_constraint() => {
+                    return Err(StorageError::Violated(error));
+                }
+                other => other?,
+            };
             self.in_transaction = false;
         }
         let answer = self.capture();

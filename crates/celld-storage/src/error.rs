@@ -13,6 +13,11 @@ pub enum StorageError {
     /// SQLite refused or failed.
     #[error("{0}")]
     Sql(#[from] SqlError),
+    /// A constraint that is checked at the end does not hold. The cell must be reset.
+    #[error(
+        "Durable Object was reset and rolled back to its last known good state because the application left the database in a state where constraints were violated: {0}"
+    )]
+    Violated(SqlError),
     /// The SQL text holds no statement.
     #[error("SQL code did not contain a statement.")]
     NoStatement,
@@ -163,7 +168,8 @@ impl StorageError {
     pub fn is_critical(&self) -> bool {
         match self {
             Self::Sql(error) => error.critical,
-            Self::Poisoned { .. }
+            Self::Violated(_)
+            | Self::Poisoned { .. }
             | Self::CommitTooLarge { .. }
             | Self::DamagedSnapshot { .. }
             | Self::DamagedSegment { .. }
@@ -193,6 +199,11 @@ pub struct SqlError {
 }
 
 impl SqlError {
+    /// A constraint was violated.
+    pub(crate) fn is_constraint(&self) -> bool {
+        self.code & 0xff == rusqlite::ffi::SQLITE_CONSTRAINT
+    }
+
     /// The text is longer than SQLite was told to take.
     pub(crate) fn too_long() -> Self {
         Self {

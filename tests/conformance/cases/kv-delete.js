@@ -37,7 +37,7 @@ const object = {
     const both = storage.delete(["a", "b", "c"]);
     return [await first, await both, (await storage.list()).size];
   },
-  async "options"({ storage }) {
+  async options({ storage }) {
     const seen = {};
     for (const options of [
       { allowUnconfirmed: true },

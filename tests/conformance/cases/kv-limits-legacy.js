@@ -4,15 +4,25 @@ import { probe, suite, triedAsync } from "../support/check.js";
 const object = {
   async "long keys"({ storage }) {
     const seen = {};
-    for (const key of ["k".repeat(2_048), "k".repeat(2_049), "é".repeat(1_025)]) {
+    for (const key of [
+      "k".repeat(2_048),
+      "k".repeat(2_049),
+      "é".repeat(1_025),
+    ]) {
       const name = `${key[0]} ${key.length}`;
       seen[`${name} put`] = await triedAsync(() => storage.put(key, 1));
-      seen[`${name} put many`] = await triedAsync(() => storage.put({ [key]: 1 }));
+      seen[`${name} put many`] = await triedAsync(() =>
+        storage.put({ [key]: 1 }),
+      );
       seen[`${name} get`] = await triedAsync(() => storage.get(key));
       seen[`${name} get many`] = await triedAsync(() => storage.get([key]));
       seen[`${name} delete`] = await triedAsync(() => storage.delete(key));
-      seen[`${name} list`] = await triedAsync(() => storage.list({ start: key }));
-      seen[`${name} prefix`] = await triedAsync(() => storage.list({ prefix: key }));
+      seen[`${name} list`] = await triedAsync(() =>
+        storage.list({ start: key }),
+      );
+      seen[`${name} prefix`] = await triedAsync(() =>
+        storage.list({ prefix: key }),
+      );
     }
     return Object.fromEntries(
       Object.entries(seen).map(([name, value]) => [name, value]),

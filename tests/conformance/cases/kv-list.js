@@ -20,7 +20,7 @@ async function each(storage, all) {
 }
 
 const object = {
-  "ranges": ({ storage }) =>
+  ranges: ({ storage }) =>
     each(storage, [
       {},
       { start: "a" },
@@ -40,7 +40,7 @@ const object = {
       { end: "𐍈" },
       { startAfter: "￿" },
     ]),
-  "prefixes": ({ storage }) =>
+  prefixes: ({ storage }) =>
     each(storage, [
       { prefix: "" },
       { prefix: "a" },
@@ -72,7 +72,7 @@ const object = {
       { reverse: true, start: "c", end: "a" },
       { reverse: false, limit: 2 },
     ]),
-  "limits": ({ storage }) =>
+  limits: ({ storage }) =>
     each(storage, [
       { limit: 1 },
       { limit: 100 },

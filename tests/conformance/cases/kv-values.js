@@ -26,7 +26,7 @@ class Point {
 }
 
 const object = {
-  "primitives": ({ storage }) =>
+  primitives: ({ storage }) =>
     each(storage, {
       null: null,
       true: true,
@@ -61,13 +61,20 @@ const object = {
     return Object.fromEntries(
       Object.entries(values).map(([name, value]) => [
         name,
-        [value?.constructor?.name, value?.valueOf?.() ?? value, value?.lastIndex],
+        [
+          value?.constructor?.name,
+          value?.valueOf?.() ?? value,
+          value?.lastIndex,
+        ],
       ]),
     );
   },
-  "collections": ({ storage }) =>
+  collections: ({ storage }) =>
     each(storage, {
-      map: new Map([[{ a: 1 }, [1]], [NaN, undefined]]),
+      map: new Map([
+        [{ a: 1 }, [1]],
+        [NaN, undefined],
+      ]),
       set: new Set([1, "1", null]),
       array: [1, "x", null, undefined],
       hole: [1, , 3],
@@ -105,7 +112,10 @@ const object = {
     value.map.set("value", value);
     const back = await kept(storage, value);
     const buffer = new ArrayBuffer(4);
-    const views = await kept(storage, [new Uint8Array(buffer), new Uint16Array(buffer, 2)]);
+    const views = await kept(storage, [
+      new Uint8Array(buffer),
+      new Uint16Array(buffer, 2),
+    ]);
     return [
       back.one === back.two,
       back.self === back,
@@ -129,11 +139,13 @@ const object = {
       proxy: new Proxy({ a: 1 }, {}),
       proxied: { p: new Proxy([], {}) },
     }),
-  async "bytes"({ storage }) {
+  async bytes({ storage }) {
     const buffer = new Uint8Array([1, 2, 3, 4, 5, 6, 7, 8]).buffer;
     const detached = new ArrayBuffer(4);
     detached.transfer();
-    const lengthTracking = new Uint8Array(new ArrayBuffer(2, { maxByteLength: 8 }));
+    const lengthTracking = new Uint8Array(
+      new ArrayBuffer(2, { maxByteLength: 8 }),
+    );
     const seen = await each(storage, {
       buffer,
       empty: new ArrayBuffer(0),
@@ -159,15 +171,26 @@ const object = {
       globalThis.Float16Array ?? Uint8Array,
     ]) {
       const back = await kept(storage, new View(buffer));
-      seen[View.name] = [back.constructor?.name, back.byteLength, back.buffer?.byteLength];
+      seen[View.name] = [
+        back.constructor?.name,
+        back.byteLength,
+        back.buffer?.byteLength,
+      ];
     }
     const part = await kept(storage, new Uint8Array(buffer, 2, 3));
     seen.part = [part, part.byteOffset, part.buffer.byteLength];
-    const resizable = await kept(storage, new ArrayBuffer(2, { maxByteLength: 8 }));
-    seen.resizable = [resizable.byteLength, resizable.resizable, resizable.maxByteLength];
+    const resizable = await kept(
+      storage,
+      new ArrayBuffer(2, { maxByteLength: 8 }),
+    );
+    seen.resizable = [
+      resizable.byteLength,
+      resizable.resizable,
+      resizable.maxByteLength,
+    ];
     return seen;
   },
-  async "errors"({ storage }) {
+  async errors({ storage }) {
     class Own extends Error {
       name = "Own";
       code = 5;
@@ -253,7 +276,11 @@ const object = {
       TextEncoder: new TextEncoder(),
       TextDecoder: new TextDecoder(),
       WebSocket: new WebSocketPair()[0],
-      CryptoKey: await crypto.subtle.generateKey({ name: "AES-GCM", length: 128 }, true, ["encrypt"]),
+      CryptoKey: await crypto.subtle.generateKey(
+        { name: "AES-GCM", length: 128 },
+        true,
+        ["encrypt"],
+      ),
     };
     const seen = {};
     for (const [name, value] of Object.entries(values)) {
@@ -275,11 +302,18 @@ const object = {
     };
     return {
       deep: depthOf(await kept(storage, nested(1_000))),
-      wide: (await kept(storage, Array.from({ length: 50_000 }, (_, i) => i))).length,
+      wide: (
+        await kept(
+          storage,
+          Array.from({ length: 50_000 }, (_, i) => i),
+        )
+      ).length,
       keys: Object.keys(
         await kept(
           storage,
-          Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`k${i}`, i])),
+          Object.fromEntries(
+            Array.from({ length: 5_000 }, (_, i) => [`k${i}`, i]),
+          ),
         ),
       ).length,
     };

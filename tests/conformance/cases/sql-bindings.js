@@ -82,7 +82,11 @@ const object = {
       detached: bound(sql, detached),
       resizable: bound(sql, new ArrayBuffer(2, { maxByteLength: 8 })),
       isNull: sql
-        .exec("SELECT ? IS NULL AS n, length(?) AS l", new Uint8Array(), new ArrayBuffer(0))
+        .exec(
+          "SELECT ? IS NULL AS n, length(?) AS l",
+          new Uint8Array(),
+          new ArrayBuffer(0),
+        )
         .one(),
     };
   },
@@ -95,7 +99,8 @@ const object = {
     return [cursor.one(), sql.exec("SELECT b FROM t").one()];
   },
   "the number of bindings"({ sql }) {
-    const wrong = (text, ...values) => tried(() => sql.exec(text, ...values).toArray());
+    const wrong = (text, ...values) =>
+      tried(() => sql.exec(text, ...values).toArray());
     return {
       "none for one": wrong("SELECT ?"),
       "one for none": wrong("SELECT 1", 1),
@@ -106,7 +111,13 @@ const object = {
     };
   },
   "numbered and named parameters"({ sql }) {
-    const run = (text, ...values) => tried(() => sql.exec(text, ...values).raw().toArray());
+    const run = (text, ...values) =>
+      tried(() =>
+        sql
+          .exec(text, ...values)
+          .raw()
+          .toArray(),
+      );
     return {
       numbered: run("SELECT ?2, ?1, ?2", "a", "b"),
       gap: run("SELECT ?3", 1, 2, 3),
@@ -122,9 +133,22 @@ const object = {
     };
   },
   "affinity of columns"({ sql }) {
-    sql.exec("CREATE TABLE t (i INTEGER, r REAL, t TEXT, b BLOB, n NUMERIC, a ANY)");
+    sql.exec(
+      "CREATE TABLE t (i INTEGER, r REAL, t TEXT, b BLOB, n NUMERIC, a ANY)",
+    );
     const seen = {};
-    for (const value of [1, 1.5, 2 ** 53, "7", "7.5", "x", "", true, null, 1e20]) {
+    for (const value of [
+      1,
+      1.5,
+      2 ** 53,
+      "7",
+      "7.5",
+      "x",
+      "",
+      true,
+      null,
+      1e20,
+    ]) {
       sql.exec("DELETE FROM t");
       sql.exec("INSERT INTO t VALUES (?1, ?1, ?1, ?1, ?1, ?1)", value);
       seen[inspect(value)] = sql
@@ -137,9 +161,15 @@ const object = {
     return seen;
   },
   "STRICT tables"({ sql }) {
-    sql.exec("CREATE TABLE t (i INTEGER, r REAL, t TEXT, b BLOB, a ANY) STRICT");
+    sql.exec(
+      "CREATE TABLE t (i INTEGER, r REAL, t TEXT, b BLOB, a ANY) STRICT",
+    );
     const put = (...values) =>
-      tried(() => sql.exec("INSERT INTO t VALUES (?, ?, ?, ?, ?) RETURNING *", ...values).one());
+      tried(() =>
+        sql
+          .exec("INSERT INTO t VALUES (?, ?, ?, ?, ?) RETURNING *", ...values)
+          .one(),
+      );
     return [
       put(1, 1, "x", new Uint8Array([1]), "any"),
       put(1.5, 1, "x", null, 1),
@@ -158,14 +188,17 @@ const object = {
       nothing: tried(() => sql.exec()),
       object: tried(() => sql.exec({ toString: () => "SELECT 1 AS n" }).one()),
       array: tried(() => sql.exec(["SELECT 2 AS n"]).one()),
-      template: tried(() => ((strings) => sql.exec(strings).one())`SELECT 3 AS n`),
+      template: tried(
+        () => ((strings) => sql.exec(strings).one())`SELECT 3 AS n`,
+      ),
       symbol: tried(() => sql.exec(Symbol("s"))),
       boxed: tried(() => sql.exec(new String("SELECT 4 AS n")).one()),
     };
   },
   "large texts and BLOBs"({ sql }) {
     sql.exec("CREATE TABLE t (v)");
-    const put = (value) => tried(() => sql.exec("INSERT INTO t VALUES (?)", value).rowsWritten);
+    const put = (value) =>
+      tried(() => sql.exec("INSERT INTO t VALUES (?)", value).rowsWritten);
     return {
       "2,000,000 bytes": put(new Uint8Array(2_000_000)),
       "2,097,152 bytes": put(new Uint8Array(2_097_152)),
@@ -175,7 +208,9 @@ const object = {
       "2,000,000 characters": put("x".repeat(2_000_000)),
       "2,200,001 characters": put("x".repeat(2_200_001)),
       "1,100,001 two-byte characters": put("é".repeat(1_100_001)),
-      zeroblob: tried(() => sql.exec("INSERT INTO t VALUES (zeroblob(2200001))")),
+      zeroblob: tried(() =>
+        sql.exec("INSERT INTO t VALUES (zeroblob(2200001))"),
+      ),
       concatenated: tried(() =>
         sql.exec("INSERT INTO t VALUES (?1 || ?1)", "x".repeat(1_200_000)),
       ),
@@ -184,7 +219,9 @@ const object = {
           "CREATE TABLE w (a, b); INSERT INTO w VALUES (zeroblob(1200000), zeroblob(1200000))",
         ),
       ),
-      read: tried(() => sql.exec("SELECT length(hex(zeroblob(1100001))) AS n").one()),
+      read: tried(() =>
+        sql.exec("SELECT length(hex(zeroblob(1100001))) AS n").one(),
+      ),
     };
   },
 };

@@ -64,7 +64,9 @@ const object = {
   },
   "joins and subqueries"({ sql }) {
     table(sql, 20);
-    sql.exec("CREATE TABLE u (t_id REFERENCES t (id), x); INSERT INTO u SELECT id, b FROM t");
+    sql.exec(
+      "CREATE TABLE u (t_id REFERENCES t (id), x); INSERT INTO u SELECT id, b FROM t",
+    );
     return each(sql, [
       "SELECT * FROM t JOIN u ON u.t_id = t.id",
       "SELECT * FROM t, u",
@@ -120,7 +122,9 @@ const object = {
     ]);
   },
   "tables without rowid, and texts as keys"({ sql }) {
-    sql.exec("CREATE TABLE w (k TEXT PRIMARY KEY, v) WITHOUT ROWID; CREATE TABLE s (k TEXT PRIMARY KEY, v)");
+    sql.exec(
+      "CREATE TABLE w (k TEXT PRIMARY KEY, v) WITHOUT ROWID; CREATE TABLE s (k TEXT PRIMARY KEY, v)",
+    );
     return each(sql, [
       "INSERT INTO w VALUES ('a', 1), ('b', 2)",
       "INSERT INTO s VALUES ('a', 1), ('b', 2)",

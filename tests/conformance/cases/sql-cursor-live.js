@@ -3,7 +3,8 @@ import { probe, suite, tried, triedAsync } from "../support/check.js";
 
 const fill = (sql, count = 5) => {
   sql.exec("CREATE TABLE t (id INTEGER PRIMARY KEY, x)");
-  for (let i = 1; i <= count; i++) sql.exec("INSERT INTO t VALUES (?, ?)", i, i);
+  for (let i = 1; i <= count; i++)
+    sql.exec("INSERT INTO t VALUES (?, ?)", i, i);
 };
 const rest = (cursor) => tried(() => cursor.toArray().map(({ id }) => id));
 

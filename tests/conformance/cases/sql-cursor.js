@@ -4,12 +4,17 @@ import { inspect, probe, suite, tried } from "../support/check.js";
 const three = "VALUES (1, 'a'), (2, 'b'), (3, 'c')";
 const fill = (sql) =>
   sql.exec(
-    "CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT); INSERT INTO t " + three,
+    "CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT); INSERT INTO t " +
+      three,
   );
 
 function members(object) {
   const found = [];
-  for (let at = object; at && at !== Object.prototype; at = Object.getPrototypeOf(at)) {
+  for (
+    let at = object;
+    at && at !== Object.prototype;
+    at = Object.getPrototypeOf(at)
+  ) {
     found.push(
       Reflect.ownKeys(at)
         .map(String)
@@ -84,7 +89,7 @@ const object = {
       "two left": moved(1, "SELECT id FROM t"),
       "one left": moved(2, "SELECT id FROM t"),
       "none left": moved(3, "SELECT id FROM t"),
-      "twice": (() => {
+      twice: (() => {
         const cursor = sql.exec("SELECT 1 AS n");
         return [tried(() => cursor.one()), tried(() => cursor.one())];
       })(),
@@ -236,7 +241,11 @@ const object = {
     const partly = sql.exec("INSERT INTO t VALUES (3), (4), (5) RETURNING x");
     partly.next();
     const while_ = sql.exec("SELECT count(*) AS n FROM t").one();
-    return [while_, partly.toArray(), sql.exec("SELECT count(*) AS n FROM t").one()];
+    return [
+      while_,
+      partly.toArray(),
+      sql.exec("SELECT count(*) AS n FROM t").one(),
+    ];
   },
   "a call on something else"({ sql }) {
     const cursor = sql.exec("SELECT 1");

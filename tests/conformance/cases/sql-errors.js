@@ -7,11 +7,13 @@ const each = (sql, texts) =>
   Object.fromEntries(texts.map((text) => [text, run(sql, text)]));
 
 const object = {
-  "constraints"({ sql }) {
+  constraints({ sql }) {
     sql.exec(
       "CREATE TABLE t (id INTEGER PRIMARY KEY, u UNIQUE, n NOT NULL DEFAULT 1, k CHECK (k > 0), named CONSTRAINT my_name CHECK (named < 10), r REFERENCES t (id)); CREATE UNIQUE INDEX two ON t (n, k); CREATE UNIQUE INDEX expr ON t (abs(named)); CREATE TABLE w (a PRIMARY KEY, b) WITHOUT ROWID; CREATE TABLE s (i INTEGER) STRICT",
     );
-    sql.exec("INSERT INTO t VALUES (1, 1, 1, 1, 1, NULL); INSERT INTO w VALUES ('a', 1)");
+    sql.exec(
+      "INSERT INTO t VALUES (1, 1, 1, 1, 1, NULL); INSERT INTO w VALUES ('a', 1)",
+    );
     return each(sql, [
       "INSERT INTO t (id) VALUES (1)",
       "INSERT INTO t (id, u) VALUES (2, 1)",
@@ -177,7 +179,10 @@ const object = {
     const seen = await triedAsync(() =>
       storage.transaction(async () => sql.exec("SELECT * FROM none")),
     );
-    return [seen, tried(() => storage.transactionSync(() => sql.exec("SELEC")))];
+    return [
+      seen,
+      tried(() => storage.transactionSync(() => sql.exec("SELEC"))),
+    ];
   },
   "division, casts and other things that are no errors": ({ sql }) =>
     each(sql, [

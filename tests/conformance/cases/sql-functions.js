@@ -5,7 +5,9 @@ import { probe, suite, tried } from "../support/check.js";
 function allowed(sql, name, lists) {
   let last;
   for (const list of lists) {
-    const outcome = tried(() => sql.exec(`SELECT ${name}(${list}) AS v`).toArray());
+    const outcome = tried(() =>
+      sql.exec(`SELECT ${name}(${list}) AS v`).toArray(),
+    );
     last = outcome?.text;
     if (last === undefined) return "allowed";
     if (!/wrong number of arguments/.test(last)) break;
@@ -26,7 +28,7 @@ const object = {
     ),
   "likelihood wants a constant": ({ sql }) =>
     tried(() => sql.exec("SELECT likelihood(1, 0.5) AS v").one()),
-  "aggregates": ({ sql }) =>
+  aggregates: ({ sql }) =>
     each(
       sql,
       "avg count group_concat max min string_agg sum total median percentile percentile_cont percentile_disc",
@@ -53,7 +55,7 @@ const object = {
     }
     return seen;
   },
-  "mathematics": ({ sql }) =>
+  mathematics: ({ sql }) =>
     each(
       sql,
       "acos acosh asin asinh atan atan2 atanh ceil ceiling cos cosh degrees exp floor ln log log10 log2 mod pi pow power radians sin sinh sqrt tan tanh trunc",

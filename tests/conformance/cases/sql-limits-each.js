@@ -23,7 +23,9 @@ const object = {
   "columns of an index": ({ sql }) => {
     sql.exec(`CREATE TABLE t (${list(100, (i) => `c${i}`).join()})`);
     return edge([99, 100, 101], (n) =>
-      sql.exec(`CREATE INDEX i${n} ON t (${list(n, (i) => `c${i % 100}`).join()})`),
+      sql.exec(
+        `CREATE INDEX i${n} ON t (${list(n, (i) => `c${i % 100}`).join()})`,
+      ),
     );
   },
   "columns added later": ({ sql }) => {
@@ -49,7 +51,7 @@ const object = {
       ),
     };
   },
-  "parameters": ({ sql }) =>
+  parameters: ({ sql }) =>
     edge([100, 101], (n) =>
       sql.exec(`SELECT ${list(n, () => "?").join("+")}`, ...list(n, () => 1)),
     ),
@@ -67,11 +69,21 @@ const object = {
     };
   },
   "length of a LIKE or GLOB pattern": ({ sql }) => ({
-    like: edge([50, 51], (n) => sql.exec("SELECT 'a' LIKE ?", "x".repeat(n)).one()),
-    glob: edge([50, 51], (n) => sql.exec("SELECT 'a' GLOB ?", "x".repeat(n)).one()),
-    "two-byte": edge([25, 26], (n) => sql.exec("SELECT 'a' LIKE ?", "é".repeat(n)).one()),
-    function: edge([50, 51], (n) => sql.exec("SELECT like(?, 'a')", "x".repeat(n)).one()),
-    null: edge([60], (n) => sql.exec("SELECT NULL LIKE ?", "x".repeat(n)).one()),
+    like: edge([50, 51], (n) =>
+      sql.exec("SELECT 'a' LIKE ?", "x".repeat(n)).one(),
+    ),
+    glob: edge([50, 51], (n) =>
+      sql.exec("SELECT 'a' GLOB ?", "x".repeat(n)).one(),
+    ),
+    "two-byte": edge([25, 26], (n) =>
+      sql.exec("SELECT 'a' LIKE ?", "é".repeat(n)).one(),
+    ),
+    function: edge([50, 51], (n) =>
+      sql.exec("SELECT like(?, 'a')", "x".repeat(n)).one(),
+    ),
+    null: edge([60], (n) =>
+      sql.exec("SELECT NULL LIKE ?", "x".repeat(n)).one(),
+    ),
     column: edge([51], (n) => {
       sql.exec("CREATE TABLE t (p)");
       sql.exec("INSERT INTO t VALUES (?)", "x".repeat(n));
@@ -79,30 +91,46 @@ const object = {
     }),
   }),
   "terms of a compound SELECT": ({ sql }) => ({
-    union: edge([5, 6], (n) => sql.exec(list(n, () => "SELECT 1").join(" UNION ")).one()),
+    union: edge([5, 6], (n) =>
+      sql.exec(list(n, () => "SELECT 1").join(" UNION ")).one(),
+    ),
     all: edge([5, 6], (n) =>
       sql.exec(list(n, () => "SELECT 1").join(" UNION ALL ")).toArray(),
     ),
-    except: edge([5, 6], (n) => sql.exec(list(n, (i) => `SELECT ${i}`).join(" EXCEPT ")).toArray()),
-    values: edge([5, 6, 500], (n) => sql.exec(`VALUES ${list(n, () => "(1)").join()}`).toArray()),
+    except: edge([5, 6], (n) =>
+      sql.exec(list(n, (i) => `SELECT ${i}`).join(" EXCEPT ")).toArray(),
+    ),
+    values: edge([5, 6, 500], (n) =>
+      sql.exec(`VALUES ${list(n, () => "(1)").join()}`).toArray(),
+    ),
     nested: edge([2, 3], (n) =>
       sql
         .exec(
-          list(n, () => `SELECT * FROM (${list(5, () => "SELECT 1").join(" UNION ")})`).join(
-            " UNION ",
-          ),
+          list(
+            n,
+            () =>
+              `SELECT * FROM (${list(5, () => "SELECT 1").join(" UNION ")})`,
+          ).join(" UNION "),
         )
         .toArray(),
     ),
   }),
   "depth of an expression": ({ sql }) => ({
-    sum: edge([99, 100, 101], (n) => sql.exec(`SELECT ${list(n, () => "1").join("+")}`).one()),
+    sum: edge([99, 100, 101], (n) =>
+      sql.exec(`SELECT ${list(n, () => "1").join("+")}`).one(),
+    ),
     brackets: edge([90, 99, 100, 101], (n) =>
       sql.exec(`SELECT ${"(".repeat(n)}1${")".repeat(n)}`).one(),
     ),
-    not: edge([98, 99, 100, 101], (n) => sql.exec(`SELECT ${"NOT ".repeat(n)}1`).one()),
-    concat: edge([100, 101], (n) => sql.exec(`SELECT ${list(n, () => "'a'").join("||")}`).one()),
-    and: edge([100, 101], (n) => sql.exec(`SELECT ${list(n, () => "1").join(" AND ")}`).one()),
+    not: edge([98, 99, 100, 101], (n) =>
+      sql.exec(`SELECT ${"NOT ".repeat(n)}1`).one(),
+    ),
+    concat: edge([100, 101], (n) =>
+      sql.exec(`SELECT ${list(n, () => "'a'").join("||")}`).one(),
+    ),
+    and: edge([100, 101], (n) =>
+      sql.exec(`SELECT ${list(n, () => "1").join(" AND ")}`).one(),
+    ),
     functions: edge([98, 99, 100, 101], (n) =>
       sql.exec(`SELECT ${"abs(".repeat(n)}1${")".repeat(n)}`).one(),
     ),
@@ -127,7 +155,9 @@ const object = {
   "tables of a join": ({ sql }) => {
     sql.exec("CREATE TABLE t (x)");
     return edge([10, 64, 65], (n) =>
-      sql.exec(`SELECT 1 FROM ${list(n, (i) => `t AS a${i}`).join()}`).toArray(),
+      sql
+        .exec(`SELECT 1 FROM ${list(n, (i) => `t AS a${i}`).join()}`)
+        .toArray(),
     );
   },
   "depth of triggers and of recursion": ({ sql }) => {
@@ -151,14 +181,18 @@ const object = {
   },
   "length of texts that SQL makes": ({ sql }) =>
     edge([1_000_000, 2_000_000], (n) =>
-      sql.exec(`SELECT length(replace(hex(zeroblob(${n / 2})), '0', 'x')) AS n`).one(),
+      sql
+        .exec(`SELECT length(replace(hex(zeroblob(${n / 2})), '0', 'x')) AS n`)
+        .one(),
     ),
   "size of compiled code": ({ sql }) =>
     edge([1_000, 5_000, 10_000, 20_000], (n) =>
       sql.exec(`SELECT 1 IN (${list(n, (i) => `${i}`).join()})`).one(),
     ),
   "long names": ({ sql }) =>
-    edge([100, 10_000, 90_000], (n) => sql.exec(`CREATE TABLE ${"n".repeat(n)} (x)`)),
+    edge([100, 10_000, 90_000], (n) =>
+      sql.exec(`CREATE TABLE ${"n".repeat(n)} (x)`),
+    ),
 };
 
 export class Probe extends probe(object) {}

@@ -7,14 +7,40 @@ const run = (sql, text, ...bindings) =>
 const object = {
   "what is no statement"({ sql }) {
     const seen = {};
-    for (const text of ["", " ", ";", ";;", "--x", "/* x */", "/* open", "\n;\n", "\ufeff", "-- x\n", "\0", "SELECT 1\0", "SELECT '\0'"]) {
+    for (const text of [
+      "",
+      " ",
+      ";",
+      ";;",
+      "--x",
+      "/* x */",
+      "/* open",
+      "\n;\n",
+      "\ufeff",
+      "-- x\n",
+      "\0",
+      "SELECT 1\0",
+      "SELECT '\0'",
+    ]) {
       seen[JSON.stringify(text)] = run(sql, text);
     }
     return seen;
   },
   "what may follow a statement"({ sql }) {
     const seen = {};
-    for (const tail of ["", ";", ";;", "; ;", ";\n--x", "; /* x */", "; -- x\n ;", "--x", ";\ufeff", "; /* open", ";\0"]) {
+    for (const tail of [
+      "",
+      ";",
+      ";;",
+      "; ;",
+      ";\n--x",
+      "; /* x */",
+      "; -- x\n ;",
+      "--x",
+      ";\ufeff",
+      "; /* open",
+      ";\0",
+    ]) {
       seen[JSON.stringify(tail)] = run(sql, `SELECT 1 AS n${tail}`);
     }
     return seen;
@@ -33,15 +59,22 @@ const object = {
   "the last one gives rows, the others run to their end"({ sql }) {
     sql.exec("CREATE TABLE t (x)");
     return {
-      rows: run(sql, "INSERT INTO t VALUES (1), (2); SELECT x FROM t; SELECT count(*) AS n FROM t"),
+      rows: run(
+        sql,
+        "INSERT INTO t VALUES (1), (2); SELECT x FROM t; SELECT count(*) AS n FROM t",
+      ),
       returning: run(sql, "SELECT 1; INSERT INTO t VALUES (3) RETURNING x"),
       write: run(sql, "SELECT 1; INSERT INTO t VALUES (4)"),
       counts: (() => {
-        const cursor = sql.exec("INSERT INTO t VALUES (5), (6); SELECT x FROM t WHERE x > 4");
+        const cursor = sql.exec(
+          "INSERT INTO t VALUES (5), (6); SELECT x FROM t WHERE x > 4",
+        );
         cursor.toArray();
         return [cursor.rowsRead, cursor.rowsWritten, cursor.columnNames];
       })(),
-      written: sql.exec("INSERT INTO t VALUES (7); INSERT INTO t VALUES (8), (9)").rowsWritten,
+      written: sql.exec(
+        "INSERT INTO t VALUES (7); INSERT INTO t VALUES (8), (9)",
+      ).rowsWritten,
     };
   },
   "bindings belong to the last"({ sql }) {
@@ -59,11 +92,26 @@ const object = {
   "an error in the middle"({ sql }) {
     sql.exec("CREATE TABLE t (x UNIQUE)");
     return {
-      syntax: run(sql, "INSERT INTO t VALUES (1); SELEC; INSERT INTO t VALUES (2)"),
-      missing: run(sql, "INSERT INTO t VALUES (3); SELECT * FROM none; INSERT INTO t VALUES (4)"),
-      constraint: run(sql, "INSERT INTO t VALUES (5); INSERT INTO t VALUES (5); INSERT INTO t VALUES (6)"),
-      refused: run(sql, "INSERT INTO t VALUES (7); BEGIN; INSERT INTO t VALUES (8)"),
-      late: run(sql, "CREATE TABLE u (y); INSERT INTO u VALUES (1); SELECT y FROM u"),
+      syntax: run(
+        sql,
+        "INSERT INTO t VALUES (1); SELEC; INSERT INTO t VALUES (2)",
+      ),
+      missing: run(
+        sql,
+        "INSERT INTO t VALUES (3); SELECT * FROM none; INSERT INTO t VALUES (4)",
+      ),
+      constraint: run(
+        sql,
+        "INSERT INTO t VALUES (5); INSERT INTO t VALUES (5); INSERT INTO t VALUES (6)",
+      ),
+      refused: run(
+        sql,
+        "INSERT INTO t VALUES (7); BEGIN; INSERT INTO t VALUES (8)",
+      ),
+      late: run(
+        sql,
+        "CREATE TABLE u (y); INSERT INTO u VALUES (1); SELECT y FROM u",
+      ),
       incomplete: run(sql, "INSERT INTO t VALUES (9); SELECT (1"),
       stored: run(sql, "SELECT x FROM t ORDER BY x"),
     };
@@ -82,8 +130,14 @@ const object = {
   },
   "many statements"({ sql }) {
     sql.exec("CREATE TABLE t (x)");
-    const text = Array.from({ length: 2_000 }, (_, i) => `INSERT INTO t VALUES (${i});`).join("\n");
-    return [run(sql, text), sql.exec("SELECT count(*) AS n, sum(x) AS s FROM t").one()];
+    const text = Array.from(
+      { length: 2_000 },
+      (_, i) => `INSERT INTO t VALUES (${i});`,
+    ).join("\n");
+    return [
+      run(sql, text),
+      sql.exec("SELECT count(*) AS n, sum(x) AS s FROM t").one(),
+    ];
   },
   "a script longer than one statement may be"({ sql }) {
     sql.exec("CREATE TABLE t (x)");

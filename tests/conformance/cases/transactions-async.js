@@ -30,11 +30,19 @@ const object = {
   async "members of a transaction"({ storage }) {
     return storage.transaction(async (txn) => {
       const names = [];
-      for (let at = txn; at && at !== Object.prototype; at = Object.getPrototypeOf(at)) {
-        names.push(...Reflect.ownKeys(at).filter((name) => typeof name === "string"));
+      for (
+        let at = txn;
+        at && at !== Object.prototype;
+        at = Object.getPrototypeOf(at)
+      ) {
+        names.push(
+          ...Reflect.ownKeys(at).filter((name) => typeof name === "string"),
+        );
       }
       return {
-        names: [...new Set(names)].sort().filter((name) => name !== "constructor"),
+        names: [...new Set(names)]
+          .sort()
+          .filter((name) => name !== "constructor"),
         tag: Object.prototype.toString.call(txn),
         constructor: tried(() => new txn.constructor()),
         argument: tried(() => txn.get.call({}, "k")) instanceof Promise,
@@ -208,7 +216,11 @@ const object = {
         log.push(`${name} ends`);
         if (fail) throw new Error(name);
       });
-    const results = await Promise.allSettled([one("a"), one("b", true), one("c")]);
+    const results = await Promise.allSettled([
+      one("a"),
+      one("b", true),
+      one("c"),
+    ]);
     return [log, results.map(({ status }) => status), await storage.get("n")];
   },
   async "deleteAll and sync inside"({ storage }) {
@@ -228,7 +240,11 @@ const object = {
         return caught;
       }),
     );
-    return [result, await storage.get("k"), sql.exec("SELECT x FROM t").toArray()];
+    return [
+      result,
+      await storage.get("k"),
+      sql.exec("SELECT x FROM t").toArray(),
+    ];
   },
   async "tables made in a transaction that fails"({ storage, sql }) {
     await triedAsync(() =>
@@ -242,7 +258,10 @@ const object = {
     sql.exec("CREATE TABLE t (y)");
     return [gone, sql.exec("SELECT * FROM t").columnNames];
   },
-  async "blockConcurrencyWhile and transactions in each other"({ storage, ctx }) {
+  async "blockConcurrencyWhile and transactions in each other"({
+    storage,
+    ctx,
+  }) {
     const inBlock = await ctx.blockConcurrencyWhile(() =>
       storage.transaction(async (txn) => {
         await txn.put("a", 1);

@@ -1,7 +1,8 @@
 // config: {"objects": {"PROBE": "Probe"}}
 import { probe, suite, tried, triedAsync } from "../support/check.js";
 
-const rows = (sql) => sql.exec("SELECT x FROM t ORDER BY x").raw().toArray().flat();
+const rows = (sql) =>
+  sql.exec("SELECT x FROM t ORDER BY x").raw().toArray().flat();
 
 const object = {
   "what it returns and throws": ({ storage }) => ({
@@ -34,7 +35,12 @@ const object = {
       sql.exec("INSERT INTO t VALUES (2)");
       return "done";
     });
-    const seen = [rows(sql), promise instanceof Promise, await promise, rows(sql)];
+    const seen = [
+      rows(sql),
+      promise instanceof Promise,
+      await promise,
+      rows(sql),
+    ];
     const rejected = storage.transactionSync(async () => {
       sql.exec("INSERT INTO t VALUES (3)");
       throw new Error("rejected");
@@ -146,9 +152,17 @@ const object = {
     return rows(sql);
   },
   "transactions in SQL are refused inside too"({ storage, sql }) {
-    return ["BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT a", "RELEASE _cf_savepoint_0"].map(
-      (text) =>
-        tried(() => storage.transactionSync(() => sql.exec(text))).text.slice(0, 60),
+    return [
+      "BEGIN",
+      "COMMIT",
+      "ROLLBACK",
+      "SAVEPOINT a",
+      "RELEASE _cf_savepoint_0",
+    ].map((text) =>
+      tried(() => storage.transactionSync(() => sql.exec(text))).text.slice(
+        0,
+        60,
+      ),
     );
   },
   async "deleteAll and transaction() inside"({ storage }) {

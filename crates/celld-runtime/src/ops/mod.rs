@@ -2,6 +2,7 @@
 
 pub mod bodies;
 pub mod calls;
+pub mod clone;
 pub mod events;
 pub mod ids;
 pub mod rpc;

@@ -173,11 +173,11 @@ pub fn op_sql_size(state: &mut OpState, slot: u32) -> Result<f64, JsErrorBox> {
 
 /// Cursor numbers are passed as doubles: the generation in the high half would have to exceed
 /// 2^21 before one could not be told from another.
-fn to_number(cursor: CursorId) -> f64 {
+pub(super) fn to_number(cursor: CursorId) -> f64 {
     // One is added so that no cursor is 0, which stands for "no rows are left".
     (cursor.to_raw() + 1) as f64
 }
 
-fn from_number(number: f64) -> CursorId {
+pub(super) fn from_number(number: f64) -> CursorId {
     CursorId::from_raw((number as u64).wrapping_sub(1))
 }

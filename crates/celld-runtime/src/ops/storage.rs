@@ -1,9 +1,13 @@
 //! Key-value storage, alarms and transactions of a cell.
 
-use celld_storage::{CellDb, ListOptions, StorageError};
-use deno_core::{JsBuffer, OpState, op2, v8};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use celld_storage::{CellDb, ListOptions, RowSink, StorageError};
+use deno_core::{OpState, op2, v8};
 use deno_error::JsErrorBox;
 
+use super::clone;
 use crate::exchange::reply;
 use crate::state::{CallAnswer, Cell, HostState};
 
@@ -82,26 +86,75 @@ pub fn open<'c>(
     Ok(cell.db.as_mut().expect("opened above"))
 }
 
-/// A value's bytes; `null` when the key is missing.
-#[op2]
-#[buffer]
-pub fn op_kv_get(
-    state: &mut OpState,
-    slot: u32,
-    #[string] key: &str,
-) -> Result<Option<Vec<u8>>, JsErrorBox> {
-    with_db(state, slot, |db| db.kv_get(key))
+/// What a script sees of a value that cannot be read.
+fn unreadable(key: &str, size_bytes: usize) -> JsErrorBox {
+    JsErrorBox::generic(format!(
+        "The value stored under the key {key:?} cannot be read: its {size_bytes} bytes are not those of a serialized value. Overwrite or delete the key."
+    ))
 }
 
-/// Stores a value.
+/// A value; undefined when the key is missing.
 #[op2]
-pub fn op_kv_put(
+pub fn op_kv_get<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
     state: &mut OpState,
     slot: u32,
     #[string] key: &str,
-    #[buffer] value: JsBuffer,
+) -> Result<v8::Local<'s, v8::Value>, JsErrorBox> {
+    let found = with_db(state, slot, |db| {
+        db.kv_get_with(key, |bytes| {
+            clone::deserialize(scope, bytes).ok_or_else(|| unreadable(key, bytes.len()))
+        })
+    })?;
+    match found {
+        Some(value) => value,
+        None => Ok(v8::undefined(scope).into()),
+    }
+}
+
+/// Stores a value. `refuse` throws for what cannot be stored.
+#[op2(nofast, reentrant)]
+pub fn op_kv_put<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    state: Rc<RefCell<OpState>>,
+    slot: u32,
+    #[string] key: String,
+    value: v8::Local<'s, v8::Value>,
+    refuse: v8::Local<'s, v8::Function>,
 ) -> Result<(), JsErrorBox> {
-    with_db(state, slot, |db| db.kv_put(key, &value))
+    match clone::serialize(scope, value, refuse) {
+        Some(bytes) => with_db(&mut state.borrow_mut(), slot, |db| db.kv_put(&key, &bytes)),
+        // The exception is on its way.
+        None => Ok(()),
+    }
+}
+
+/// Stores keys and values, given in turn: all of them, or none when one cannot be serialized.
+#[op2(nofast, reentrant)]
+pub fn op_kv_put_many<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    state: Rc<RefCell<OpState>>,
+    slot: u32,
+    entries: v8::Local<'s, v8::Array>,
+    refuse: v8::Local<'s, v8::Function>,
+) -> Result<(), JsErrorBox> {
+    let mut all = Vec::with_capacity(entries.length() as usize / 2);
+    for index in (0..entries.length()).step_by(2) {
+        let (Some(key), Some(value)) = (
+            entries.get_index(scope, index),
+            entries.get_index(scope, index + 1),
+        ) else {
+            return Ok(());
+        };
+        let key = super::to_text(scope, key);
+        let Some(bytes) = clone::serialize(scope, value, refuse) else {
+            return Ok(());
+        };
+        all.push((key, bytes));
+    }
+    with_db(&mut state.borrow_mut(), slot, |db| {
+        all.iter().try_for_each(|(key, bytes)| db.kv_put(key, bytes))
+    })
 }
 
 /// Removes a key; true when it was there.
@@ -114,7 +167,79 @@ pub fn op_kv_delete(
     with_db(state, slot, |db| db.kv_delete(key))
 }
 
-/// Keys and values in turn. `limit` 0 means none.
+/// Which keys to list, as a script's options say it. `limit` 0 means none.
+type Range = (
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    bool,
+    u32,
+);
+
+fn list_options((start, start_after, end, prefix, reverse, limit): &Range) -> ListOptions<'_> {
+    ListOptions {
+        start: start.as_deref(),
+        start_after: start_after.as_deref(),
+        end: end.as_deref(),
+        prefix: prefix.as_deref(),
+        reverse: *reverse,
+        limit: (*limit > 0).then_some(u64::from(*limit)),
+    }
+}
+
+/// Makes keys and values of the rows of a list.
+struct Entries<'a, 's, 'i> {
+    scope: &'a mut v8::PinScope<'s, 'i>,
+    flat: Vec<v8::Local<'s, v8::Value>>,
+    key: String,
+    failure: Option<JsErrorBox>,
+}
+
+impl<'a, 's, 'i> Entries<'a, 's, 'i> {
+    fn new(scope: &'a mut v8::PinScope<'s, 'i>) -> Self {
+        Self {
+            scope,
+            flat: Vec::new(),
+            key: String::new(),
+            failure: None,
+        }
+    }
+
+    fn finish(self) -> Result<v8::Local<'s, v8::Array>, JsErrorBox> {
+        match self.failure {
+            Some(failure) => Err(failure),
+            None => Ok(v8::Array::new_with_elements(self.scope, &self.flat)),
+        }
+    }
+}
+
+impl RowSink for Entries<'_, '_, '_> {
+    fn text(&mut self, key: &str) {
+        key.clone_into(&mut self.key);
+        self.flat.push(super::text(self.scope, key));
+    }
+    fn blob(&mut self, value: &[u8]) {
+        match clone::deserialize(self.scope, value) {
+            Some(value) => self.flat.push(value),
+            None => self.failure = Some(unreadable(&self.key, value.len())),
+        }
+    }
+    fn null(&mut self) {
+        self.failure = Some(unreadable(&self.key, 0));
+    }
+    fn integer(&mut self, _: i64) {
+        self.null();
+    }
+    fn real(&mut self, _: f64) {
+        self.null();
+    }
+    fn end_row(&mut self) -> bool {
+        self.failure.is_none()
+    }
+}
+
+/// Keys and values in turn.
 #[op2]
 #[allow(clippy::too_many_arguments)]
 pub fn op_kv_list<'s>(
@@ -128,22 +253,51 @@ pub fn op_kv_list<'s>(
     reverse: bool,
     limit: u32,
 ) -> Result<v8::Local<'s, v8::Array>, JsErrorBox> {
-    let entries = with_db(state, slot, |db| {
-        db.kv_list(&ListOptions {
-            start: start.as_deref(),
-            start_after: start_after.as_deref(),
-            end: end.as_deref(),
-            prefix: prefix.as_deref(),
-            reverse,
-            limit: (limit > 0).then_some(u64::from(limit)),
-        })
+    let range = (start, start_after, end, prefix, reverse, limit);
+    let mut entries = Entries::new(scope);
+    with_db(state, slot, |db| {
+        let Some(cursor) = db.kv_cursor(&list_options(&range))?.cursor else {
+            return Ok(());
+        };
+        db.cursor_next(cursor, usize::MAX, &mut entries)?;
+        // Without effect on one that has come to its end.
+        db.cursor_close(cursor);
+        Ok(())
     })?;
-    let mut flat = Vec::with_capacity(entries.len() * 2);
-    for (key, value) in &entries {
-        flat.push(super::text(scope, key));
-        flat.push(super::bytes(scope, value));
-    }
-    Ok(v8::Array::new_with_elements(scope, &flat))
+    entries.finish()
+}
+
+/// Lists lazily: the number of a cursor, 0 when nothing is there.
+#[op2]
+#[allow(clippy::too_many_arguments)]
+pub fn op_kv_list_open(
+    state: &mut OpState,
+    slot: u32,
+    #[string] start: Option<String>,
+    #[string] start_after: Option<String>,
+    #[string] end: Option<String>,
+    #[string] prefix: Option<String>,
+    reverse: bool,
+    limit: u32,
+) -> Result<f64, JsErrorBox> {
+    let range = (start, start_after, end, prefix, reverse, limit);
+    let outcome = with_db(state, slot, |db| db.kv_cursor(&list_options(&range)))?;
+    Ok(outcome.cursor.map_or(0.0, super::sql::to_number))
+}
+
+/// The next key and value of a list; nothing at its end.
+#[op2]
+pub fn op_kv_list_next<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    state: &mut OpState,
+    slot: u32,
+    cursor: f64,
+) -> Result<v8::Local<'s, v8::Array>, JsErrorBox> {
+    let mut entries = Entries::new(scope);
+    with_db(state, slot, |db| {
+        db.cursor_next(super::sql::from_number(cursor), 1, &mut entries)
+    })?;
+    entries.finish()
 }
 
 /// Removes everything, the alarm included.

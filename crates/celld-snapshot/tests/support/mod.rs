@@ -30,6 +30,8 @@ pub struct SmallWorld {
     pub held: Mutex<Option<Vec<OnDurable>>>,
     /// Console lines so far.
     pub lines: Mutex<Vec<ConsoleLine>>,
+    /// Data that the next cell to come up finds.
+    pub planted: Mutex<Option<(Txid, Bytes)>>,
     /// Commits so far.
     pub commits: Mutex<Vec<Commit>>,
     /// Cells that broke limits.
@@ -47,6 +49,7 @@ impl World for SmallWorld {
         if !resident.contains_key(cell) {
             let pulse = Arc::new(Pulse::new(std::time::Instant::now()));
             resident.insert(cell.clone(), pulse.clone());
+            let (txid, snapshot) = self.planted.lock().take().unzip();
             let image = CellImage {
                 cell: cell.clone(),
                 class_name: cell
@@ -58,9 +61,9 @@ impl World for SmallWorld {
                     .to_owned(),
                 name: name.map(str::to_owned),
                 epoch: Epoch::new(1),
-                txid: Txid::new(0),
+                txid: txid.unwrap_or(Txid::new(0)),
                 database: self.scratch.path().join(format!("{}.sqlite", cell.object)),
-                snapshot: None,
+                snapshot,
                 tail: Vec::new(),
                 sockets: self.sockets.lock().entry(cell.clone()).or_default().clone(),
                 pulse,
@@ -177,6 +180,7 @@ pub async fn try_start(code: WorkerCode, limits: Limits) -> Result<Running, Even
         lsn: AtomicU64::new(0),
         held: Mutex::new(None),
         lines: Mutex::default(),
+        planted: Mutex::default(),
         commits: Mutex::default(),
         broken: Mutex::default(),
         scratch: tempfile::tempdir().expect("a scratch directory"),
