@@ -324,11 +324,6 @@ function handle(event, handler, done, isRemote) {
       return;
     }
     Promise.resolve(result).then((value) => {
-      // An instance that has ended answers nothing: its callers hear of the end from the host.
-      if (event.cell?.isBroken) {
-        event.answered = true;
-        return;
-      }
       try {
         done(value);
       } catch (error) {

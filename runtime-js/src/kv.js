@@ -2,7 +2,8 @@
 // @ts-check
 
 import { op_kv_list_next, op_kv_list_open, op_sql_close } from "ext:core/ops";
-import { illegalInvocation, text, wrongArgument } from "./receive.js";
+import { illegalInvocation } from "./errors.js";
+import { text, wrongArgument } from "./receive.js";
 import { Store, listOptions } from "./store.js";
 
 const IteratorPrototype = Object.getPrototypeOf(Object.getPrototypeOf([][Symbol.iterator]()));

@@ -1,13 +1,6 @@
 // What methods of the platform make of their receiver and their arguments.
 // @ts-check
 
-/** Refuses a receiver that is not of the method's class. */
-export function illegalInvocation() {
-  return new TypeError(
-    "Illegal invocation: function called with incorrect `this` reference. See https://developers.cloudflare.com/workers/observability/errors/#illegal-invocation-errors for details.",
-  );
-}
-
 /**
  * The refusal of an argument.
  * @param {string} method @param {string} type name of the class

@@ -4,7 +4,8 @@
 import { op_sql_close, op_sql_counts, op_sql_exec, op_sql_next, op_sql_size } from "ext:core/ops";
 
 import { Cell } from "./cell.js";
-import { illegalInvocation, text, wrongArgument } from "./receive.js";
+import { illegalInvocation } from "./errors.js";
+import { text, wrongArgument } from "./receive.js";
 
 /** Rows fetched per visit when all of them are wanted at once. */
 const BATCH_ROWS = 1024;

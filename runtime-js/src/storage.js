@@ -13,7 +13,8 @@ import {
 import { answerOf } from "./calls.js";
 import { Cell } from "./cell.js";
 import { SyncKvStorage } from "./kv.js";
-import { illegalInvocation, readOptions, text, wrongArgument } from "./receive.js";
+import { illegalInvocation } from "./errors.js";
+import { readOptions, text, wrongArgument } from "./receive.js";
 import { SqlStorage } from "./sql.js";
 import { Store, listOptions, markNotStorable } from "./store.js";
 
