@@ -29,13 +29,19 @@ function grouped(cases, features) {
   return groups.filter((group) => group.cases.length > 0);
 }
 
-/** The names of a case's checks, with the reason of each that celld is known to fail. */
-function checksOf({ name }, results, gaps) {
+/**
+ * The names of a case's checks, with the reason of each that celld is known to fail, or in which it
+ * differs on purpose.
+ */
+function checksOf({ name, differs = {} }, results, gaps) {
   const names = new Set();
   for (const result of results) {
     if (result.case === name && result.check) names.add(result.check);
   }
-  return [...names].map((check) => ({ check, gap: gaps[name]?.[check] }));
+  return [...names].map((check) => {
+    const difference = differs[check]?.reason;
+    return { check, gap: gaps[name]?.[check], difference };
+  });
 }
 
 /** How a case runs besides plainly. */
@@ -74,7 +80,31 @@ function summary(groups) {
     ),
   );
   const known = gaps.length > 0 ? gaps : ["- none"];
-  return [...lines, "", "Checks that are known to fail:", "", ...known];
+  return [
+    ...lines,
+    "",
+    "Checks that are known to fail:",
+    "",
+    ...known,
+    ...differences(groups),
+  ];
+}
+
+/** The reasons of differences on purpose, each once, with the cases that show it. */
+function differences(groups) {
+  const reasons = new Map();
+  for (const test of groups.flatMap(({ cases }) => cases)) {
+    for (const { difference } of test.checks) {
+      if (!difference) continue;
+      if (!reasons.has(difference)) reasons.set(difference, new Set());
+      reasons.get(difference).add(linkTo(test));
+    }
+  }
+  if (reasons.size === 0) return [];
+  const lines = [...reasons].map(
+    ([reason, links]) => `- ${reason} (${[...links].join(", ")})`,
+  );
+  return ["", "What differs on purpose:", "", ...lines];
 }
 
 function listing(groups) {
@@ -82,17 +112,18 @@ function listing(groups) {
     "# Conformance",
     "",
     "Every check that runs on workerd and on celld alike, by case. ○ marks what celld is known to",
-    "fail. The page is made from the results of the suite:",
+    "fail, ◐ what differs on purpose. The page is made from the results of the suite:",
     `\`${command}\`.`,
   ];
   for (const { feature, cases } of groups) {
     lines.push("", `## ${feature}`);
     for (const test of cases) {
       lines.push("", `${linkTo(test)}${boundaries(test)}`, "");
-      for (const { check, gap } of test.checks) {
-        lines.push(
-          gap ? `- ○ ${escaped(check)}: ${gap}` : `- ${escaped(check)}`,
-        );
+      for (const { check, gap, difference } of test.checks) {
+        const mark = gap ? "○ " : difference ? "◐ " : "";
+        const reason = gap ?? difference;
+        const why = reason ? `: ${reason}` : "";
+        lines.push(`- ${mark}${escaped(check)}${why}`);
       }
     }
   }
@@ -154,6 +185,12 @@ export function missedPageFaults() {
     "a gap": { gaps: { b: { x: "why" } } },
     "a case that skips a boundary": {
       cases: [test("a-one", { objects: {}, skip: { kill: "k" } }), test("b")],
+    },
+    "a difference": {
+      cases: [
+        test("a-one"),
+        { ...test("b"), differs: { x: { reason: "why" } } },
+      ],
     },
     "another feature": { features: { "The feature": ["b"] } },
   };

@@ -32,7 +32,8 @@ const defaultDate = "2026-11-17";
  * - `skip`: `{ "kill": "why" }` for a case that cannot cross that boundary (see run.mjs)
  * - `caughtAfter`: for a planted fault that only these boundaries show: `["evict", "kill"]`
  *
- * and an optional client script `<name>.test.mjs`.
+ * and an optional client script `<name>.test.mjs`. What its checks observe lies in
+ * `<name>.seen.json`, and where celld differs on purpose in `<name>.differs.json` (see seen.mjs).
  */
 export function readCases(directory, filter) {
   return readdirSync(directory)
@@ -47,9 +48,13 @@ function readCase(file) {
   const header = /^\/\/ config: (.*)$/m.exec(source.split("\n", 1)[0]);
   const config = header ? JSON.parse(header[1]) : {};
   const script = file.replace(/\.js$/, ".test.mjs");
+  const differs = file.replace(/\.js$/, ".differs.json");
   return {
     name: basename(file, ".js"),
     file,
+    differs: existsSync(differs)
+      ? JSON.parse(readFileSync(differs, "utf8"))
+      : {},
     script: existsSync(script) ? script : null,
     config: { date: defaultDate, flags: [], bundle: true, ...config },
   };

@@ -446,8 +446,7 @@ unsafe extern "C" fn on_authorize(
         return ffi::SQLITE_OK;
     }
     // SAFETY: SQLite passes null or C strings that live during this call.
-    let (first, second, database) =
-        unsafe { (text_of(first), text_of(second), text_of(database)) };
+    let (first, second, database) = unsafe { (text_of(first), text_of(second), text_of(database)) };
     let action = Action {
         code,
         first,

@@ -28,7 +28,9 @@ pub struct SqlOutcome {
 fn next_statement(sql: &str, start: usize) -> Option<usize> {
     let rest = sql.as_bytes().get(start..)?;
     let space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
-    rest.iter().position(|byte| !space(byte)).map(|at| start + at)
+    rest.iter()
+        .position(|byte| !space(byte))
+        .map(|at| start + at)
 }
 
 impl CellDb {

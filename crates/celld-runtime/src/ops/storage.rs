@@ -153,7 +153,8 @@ pub fn op_kv_put_many<'s>(
         all.push((key, bytes));
     }
     with_db(&mut state.borrow_mut(), slot, |db| {
-        all.iter().try_for_each(|(key, bytes)| db.kv_put(key, bytes))
+        all.iter()
+            .try_for_each(|(key, bytes)| db.kv_put(key, bytes))
     })
 }
 
