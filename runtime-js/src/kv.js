@@ -15,7 +15,9 @@ const abandoned = new FinalizationRegistry((/** @type {{ slot: number, id: numbe
 /** Reads entries as they are asked for, and sees what is written ahead of it meanwhile. */
 class ListIterator {
   #store;
+  /** The host's number; 0 for a list without entries. */
   #id;
+  #done = false;
   /** Which list of the store this one is. */
   #number;
 
@@ -30,18 +32,18 @@ class ListIterator {
   }
 
   next() {
-    if (this.#id === 0) return { done: true, value: undefined };
+    if (this.#done) return { done: true, value: undefined };
     const { cell, lists } = this.#store;
     cell.check();
     if (lists !== this.#number) {
-      op_sql_close(cell.slot, this.#id);
+      if (this.#id !== 0) op_sql_close(cell.slot, this.#id);
       throw new Error(
         "kv.list() iterator was invalidated because a new call to kv.list() was started. Only one kv.list() iterator can exist at a time.",
       );
     }
-    const entry = op_kv_list_next(cell.slot, this.#id);
+    const entry = this.#id === 0 ? [] : op_kv_list_next(cell.slot, this.#id);
     if (entry.length > 0) return { done: false, value: entry };
-    this.#id = 0;
+    this.#done = true;
     abandoned.unregister(this);
     return { done: true, value: undefined };
   }

@@ -75,7 +75,7 @@ const mistakes = [
   "BEGIN",
   "COMMIT",
   "INSERT INTO t (k, n) VALUES ('z')",
-  "SELECT * FROM _cf_KV",
+  "PRAGMA user_version",
   "SELECT json('bad')",
   "INSERT INTO t (k, n) VALUES ('x', 13)",
   "INSERT INTO c VALUES (99)",
@@ -262,5 +262,6 @@ export function program(seed) {
     return [...steps, { op: "join" }];
   });
   if (generator.chance(85)) events[0].unshift({ op: "sql", args: [tables] });
+  events[0].unshift({ op: "touch" });
   return { name: `seed ${seed}`, events: [...events, remains] };
 }

@@ -373,6 +373,12 @@ impl Handle {
         }
     }
 
+    /// Makes the rowid of the last insert 0, as on a new connection.
+    pub fn forget_last_insert(&self) {
+        // SAFETY: `db` is open.
+        unsafe { ffi::sqlite3_set_last_insert_rowid(self.db, 0) };
+    }
+
     /// Turns a result code into an error.
     pub fn check(&self, rc: c_int) -> Result<(), SqlError> {
         match rc {

@@ -214,6 +214,9 @@ impl CellDb {
             stmt.reset();
             self.run_trusted(&drop)?;
         }
+        // What the script does next in this transaction is checked at once again.
+        self.run_trusted("PRAGMA defer_foreign_keys=OFF")?;
+        self.opened()?.conn.forget_last_insert();
         if and_alarm {
             self.set_alarm(None)?;
         }

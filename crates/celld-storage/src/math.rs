@@ -45,7 +45,11 @@ static FUNCTIONS: &[(&CStr, Shape)] = &[
     (c"log", Shape::One(|x| logarithm(x, f64::log10))),
     (
         c"log",
-        Shape::Two(|base, x| logarithm(x, f64::ln) / logarithm(base, f64::ln)),
+        Shape::Two(|base, x| match logarithm(base, f64::ln) {
+            // A base of 1 or less is none.
+            divisor if divisor <= 0.0 => f64::NAN,
+            divisor => logarithm(x, f64::ln) / divisor,
+        }),
     ),
     (c"log10", Shape::One(|x| logarithm(x, f64::log10))),
     (c"log2", Shape::One(|x| logarithm(x, f64::log2))),

@@ -328,3 +328,19 @@ fn a_directory_that_is_missing_is_named() {
     let error = CellDb::create(&path, OpenOptions::default(), Image::default()).unwrap_err();
     assert!(error.to_string().contains("no/cell"), "{error}");
 }
+
+#[test]
+fn foreign_keys_are_checked_at_once_after_everything_was_deleted() {
+    let mut cell = Cell::new();
+    let tables = "create table p (id integer primary key); create table c (p references p (id))";
+    cell.run(tables).unwrap();
+    cell.run("insert into p values (1); insert into c values (1)")
+        .unwrap();
+    cell.db.delete_all(true).unwrap();
+    cell.run(tables).unwrap();
+    assert!(
+        cell.error("insert into c values (2)")
+            .starts_with("FOREIGN KEY")
+    );
+    cell.commit();
+}

@@ -27,6 +27,10 @@ export class Cell extends DurableObject {
   /** Runs a block with one of the callbacks below, and tells what came of it. */
   async block(kind) {
     const callbacks = {
+      waits: async () => {
+        await scheduler.wait(50);
+        throw new TypeError("later");
+      },
       value: async () => 5,
       plain: () => 5,
       nothing: async () => {},
@@ -125,7 +129,7 @@ export default suite({
     async "others that wait get the error"({ env }) {
       const stub = env.CELL.getByName("waiters");
       await stub.which();
-      const calls = [stub.block("rejects"), stub.which(), stub.keys()];
+      const calls = [stub.block("waits"), stub.which(), stub.keys()];
       const results = await Promise.allSettled(calls);
       return results.map(({ status, reason }) => [status, reason?.message]);
     },

@@ -17,7 +17,7 @@ function members(object) {
   ) {
     found.push(
       Reflect.ownKeys(at)
-        .map(String)
+        .filter((name) => typeof name === "string")
         .filter((name) => !name.startsWith("_"))
         .sort(),
     );

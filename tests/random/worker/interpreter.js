@@ -135,7 +135,9 @@ export class Machine extends DurableObject {
           return "the end of a block";
         });
       case "deleteAll":
-        return storage.deleteAll();
+        return storage.deleteAll().then(() => this.touch());
+      case "touch":
+        return this.touch();
       case "sync":
         return storage.sync();
       case "turn":
@@ -147,6 +149,15 @@ export class Machine extends DurableObject {
       default:
         throw new Error(`no such step: ${op}`);
     }
+  }
+
+  /** Uses all of the engine's tables: workerd makes them when they are used, celld at first. */
+  touch() {
+    const { storage } = this.ctx;
+    storage.kv.put("touched", 1);
+    storage.kv.delete("touched");
+    storage.setAlarm(4_102_444_800_000);
+    storage.deleteAlarm();
   }
 
   /** Steps without promises, in a transaction. */
