@@ -1,8 +1,9 @@
 // Runs random programs of storage calls on workerd and on celld and compares what they saw:
-//   node tests/random/run.mjs [--celld PATH] [--count 1500] [--seed N] [--only N]
+//   node tests/random/run.mjs [--celld PATH] [--count 1000] [--seed N] [--only N] [--shrink 200]
 //
 // The programs of --seed and the numbers after it, and those of seeds.json, where seeds that once
-// found a difference are kept. --only runs one program, and prints what it saw.
+// found a difference are kept. --only runs one program, and prints what it saw; --shrink says how
+// many smaller programs are tried to show a difference.
 import {
   mkdirSync,
   mkdtempSync,
@@ -23,9 +24,10 @@ import { shrink } from "./shrink.mjs";
 const { values: options } = parseArgs({
   options: {
     celld: { type: "string", default: process.env.CELLD ?? "" },
-    count: { type: "string", default: "1500" },
+    count: { type: "string", default: "1000" },
     seed: { type: "string", default: "1" },
     only: { type: "string", default: "" },
+    shrink: { type: "string", default: "200" },
   },
 });
 
@@ -116,7 +118,7 @@ function printPair({ program: { name, events }, workerd, celld }) {
 
 async function report(servers, pair) {
   const again = async (it) => differs((await runBoth(servers, [it]))[0]);
-  const small = await shrink(pair.program, again);
+  const small = await shrink(pair.program, again, Number(options.shrink));
   const named = { ...small, name: `${small.name}: shown small` };
   printPair((await runBoth(servers, [named]))[0]);
   console.log(

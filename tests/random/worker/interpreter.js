@@ -46,7 +46,6 @@ const asynchronous = {
 
 export class Machine extends DurableObject {
   cursors = new Map();
-  lists = new Map();
   pending = [];
 
   alarm() {}
@@ -100,11 +99,6 @@ export class Machine extends DurableObject {
         return kv.delete(...values);
       case "kv.list":
         return [...kv.list(...values)];
-      case "kv.open":
-        this.lists.set(values[0], kv.list(values[1]));
-        return "opened";
-      case "kv.next":
-        return this.lists.get(values[0])?.next();
       case "sql":
         return sql.exec(...values).toArray();
       case "sql.raw": {
@@ -135,7 +129,11 @@ export class Machine extends DurableObject {
           return "the end of a block";
         });
       case "deleteAll":
-        return storage.deleteAll().then(() => this.touch());
+        // Kept at once: on workerd no reset undoes it, on celld one of the same turn does.
+        return storage.deleteAll().then(() => {
+          this.touch();
+          return storage.sync();
+        });
       case "touch":
         return this.touch();
       case "sync":
@@ -182,6 +180,7 @@ export class Machine extends DurableObject {
 /** Runs a program event by event, each on a fresh stub, as what comes after a reset needs it. */
 async function runProgram(env, { name, events }, plant) {
   const traces = [];
+  await env.MACHINE.getByName(name).run({ steps: [{ op: "touch" }] });
   for (const steps of events) {
     const stub = env.MACHINE.getByName(name);
     try {
