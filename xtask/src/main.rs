@@ -7,6 +7,7 @@ mod bench;
 mod dev;
 mod node;
 mod shell;
+mod sim;
 mod test;
 mod tidy;
 mod v8;
@@ -28,6 +29,8 @@ Usage: cargo xtask <task> [arguments]
                           cache, mirror, download, source
      [--until STAGE]      with --from source: stop after fetch, prepare, configure or compile
      [--check]            read the cached library through and compare its checksum
+  sim [--seeds N]         simulate a fleet through N seeds (100,000 where nothing is said)
+      [--from S]          beginning with this one
   bench [ARGS…]           build celld for release and run the benchmark under perf/
   help                    print this text
 ";
@@ -59,6 +62,7 @@ fn run(mut arguments: Vec<String>) -> Result<()> {
         "tidy" => tidy::run(&arguments),
         "v8" => v8::run(&arguments),
         "bench" => bench::run(arguments),
+        "sim" => sim::run(&arguments),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())

@@ -9,6 +9,8 @@
 mod alarms;
 mod checkpoints;
 mod config;
+#[cfg(test)]
+mod dice;
 mod effect;
 mod event;
 pub mod fleet;

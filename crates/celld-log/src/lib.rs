@@ -28,6 +28,7 @@
 mod disk;
 mod error;
 mod file;
+pub mod follower;
 mod gates;
 mod index;
 mod lock;

@@ -50,16 +50,30 @@ fn held(config: Config) -> (Lease, SessionRecord) {
     let mut lease = Lease::open(config, fresh(&[]), at(1_000));
     let (expect, record) = written(lease.poll_ask(at(1_000)));
     assert_eq!(expect, None, "a session's record is created");
-    assert!(!lease.holds(at(1_000)), "nothing is known to be applied");
     lease.wrote(Written::Done, at(1_400));
     (lease, record)
 }
 
 #[test]
 fn a_lease_counts_from_before_the_request_was_sent() {
+    let waiting = Lease::open(Config::default(), fresh(&[]), at(1_000));
+    assert!(!waiting.holds(at(1_000)), "nothing is known to be applied");
     let (lease, _) = held(Config::default());
     assert!(lease.holds(at(1_000 + TTL - 1)));
     assert!(!lease.holds(at(1_000 + TTL)));
+}
+
+#[test]
+fn the_checks_catch_a_lease_from_its_receipt_and_service_after_its_end() {
+    let planted = |fault| Config {
+        planted: Some(fault),
+        ..Config::default()
+    };
+    let (lease, _) = held(planted(Fault::LeaseFromReceipt));
+    assert!(lease.holds(at(1_000 + TTL)), "it lives too long");
+    let (mut lease, _) = held(planted(Fault::ServeAfterLeaseLoss));
+    lease.handle_time(at(1_000 + TTL));
+    assert_eq!(lease.stopped(), None, "it goes on");
 }
 
 #[test]
@@ -73,6 +87,7 @@ fn a_lease_that_runs_out_stops_the_session_with_its_own_code() {
         Stop::RecordReplaced,
         Stop::LogSealed,
         Stop::WitnessSealed,
+        Stop::CellTaken,
     ];
     assert_eq!(
         codes
@@ -80,7 +95,7 @@ fn a_lease_that_runs_out_stops_the_session_with_its_own_code() {
             .into_iter()
             .collect::<BTreeSet<_>>()
             .len(),
-        4
+        5
     );
 }
 
@@ -317,6 +332,18 @@ fn without_an_answer_of_a_follower_nothing_is_sealed() {
     let (a, b) = (NodeId::from_random(0xa), NodeId::from_random(0xb));
     let mut claimant = Claimant::new(Config::default(), false);
     claimant.read(&fresh(&[a, b]));
+    let asked = [claimant.ask(), claimant.ask()];
+    assert_eq!(
+        asked,
+        [a, b].map(|witness| Some(TakeoverAsk::Doubt { witness }))
+    );
+    claimant
+        .takeover
+        .doubted(a, false, &mut claimant.tokens, at(claimant.now));
+    assert_eq!(claimant.ask(), None, "a witness hears it: it is not fenced");
+    claimant
+        .takeover
+        .doubted(b, true, &mut claimant.tokens, at(claimant.now));
     claimant.write();
     let asked = [claimant.ask(), claimant.ask()];
     assert_eq!(
@@ -362,4 +389,36 @@ fn without_an_answer_of_a_follower_nothing_is_sealed() {
     assert!(ended.get() > claimant.now + 700);
     claimant.now = ended.get();
     assert_eq!(claimant.write().phase, Phase::Sealed { seq: 3 });
+}
+
+/// A claimant whose only witness has sealed with 700 ms of its last grant left; true when it waits.
+fn waits_for_the_last_grant(planted: Option<Fault>) -> bool {
+    let config = Config {
+        planted,
+        ..Config::default()
+    };
+    let witness = NodeId::from_random(0xa);
+    let mut claimant = Claimant::new(config, true);
+    claimant.read(&fresh(&[witness]));
+    claimant.write();
+    claimant.ask();
+    let answer = SealAnswer {
+        end: Some(Lsn::new(0)),
+        bundled: Bundled::default(),
+        grant_left_ms: 700,
+    };
+    claimant.takeover.sealed(witness, answer, at(claimant.now));
+    claimant.log_read(1, Found::Absent);
+    claimant.seal(Written::Done);
+    claimant.ask().is_none()
+}
+
+#[test]
+fn nothing_can_be_claimed_before_the_last_grant_has_ended() {
+    assert!(waits_for_the_last_grant(None));
+}
+
+#[test]
+fn the_check_catches_a_takeover_that_ignores_the_grant() {
+    assert!(!waits_for_the_last_grant(Some(Fault::IgnoreTheGrant)));
 }

@@ -23,6 +23,11 @@ pub enum Stop {
         "a witness refuses this session because another node is taking it over; start the node again"
     )]
     WitnessSealed,
+    /// A cell that this session owns has another's record.
+    #[error(
+        "another node claimed a cell of this session: it took this node for dead; start the node again"
+    )]
+    CellTaken,
 }
 
 impl Stop {
@@ -33,6 +38,7 @@ impl Stop {
             Self::RecordReplaced => "CD0502",
             Self::LogSealed => "CD0503",
             Self::WitnessSealed => "CD0504",
+            Self::CellTaken => "CD0505",
         }
     }
 }

@@ -3,6 +3,8 @@
 //! 1. Look at its record. A sealed session is done. One that lives by a lease is watched until the
 //!    record has not changed for longer than the lease, on this node's clock; unless the shell
 //!    knows that its process is dead, because it runs on the same machine and holds its lock.
+//!    One with witnesses is fenced only when a witness says that it does not hear it either: a
+//!    broken link between two nodes is no death, and without any witness nothing would be won.
 //! 2. Move the record from open to recovering. From then on the witnesses are those it names.
 //! 3. Ask the witnesses to seal. One that has answered is enough: without it the old owner can
 //!    neither prove a write nor renew its authority to read.
@@ -23,6 +25,9 @@ use super::sabotage::Fault;
 use super::session::{Phase, SessionRecord};
 use crate::{Lsn, MonoMs, SessionId};
 
+/// So often without an answer, and the record is read again.
+const ROUNDS_PER_LOOK: u32 = 10;
+
 /// What a number of a session's log turns out to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LogObject {
@@ -35,7 +40,7 @@ pub struct LogObject {
 }
 
 /// A witness's answer to being asked to seal. It refuses the session from here on, durably.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SealAnswer {
     /// What it has of the session's log; `None` when it never was a follower. Positions before
     /// `bundled` may be gone.
@@ -46,13 +51,19 @@ pub struct SealAnswer {
     pub grant_left_ms: u64,
 }
 
-/// What the shell is to do for a takeover. It answers each once, except [`TakeoverAsk::Seal`],
+/// What the shell is to do for a takeover. It answers each once, except what goes to witnesses,
 /// which may stay without an answer or be answered twice.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TakeoverAsk {
     /// Read or write `sessions/<session>`; answer `record_read` or `record_wrote`.
     Record(Ask<SessionRecord>),
-    /// Ask a witness to seal; answer `sealed`.
+    /// Ask a witness whether it hears the session; answer `doubted`.
+    Doubt {
+        /// Whom.
+        witness: NodeId,
+    },
+    /// Ask a witness to seal; answer `sealed`. What it has of the log comes with its answer, and
+    /// the shell keeps it until the takeover is over.
     Seal {
         /// Whom.
         witness: NodeId,
@@ -104,6 +115,8 @@ enum Step {
         since: MonoMs,
         look_at: MonoMs,
     },
+    /// A session with witnesses: they are asked whether they hear it.
+    Doubt,
     /// The record is being moved to recovering.
     Fence,
     /// It is in recovering: asking, sealing, waiting.
@@ -140,9 +153,13 @@ pub struct Takeover {
     watched: Option<(Token, MonoMs)>,
     answers: BTreeMap<NodeId, SealAnswer>,
     ask_at: MonoMs,
+    rounds: u32,
     to_ask: VecDeque<NodeId>,
     seal: Seal,
+    /// The number that is looked at, and what is before it. Moves only between two requests.
     at: Bundled,
+    /// What is certain to be in the bucket by now, as record and witnesses say.
+    hint: Bundled,
     /// The grants of the witness that answered first have ended after this.
     grants_until: Option<MonoMs>,
 }
@@ -159,9 +176,11 @@ impl Takeover {
             watched: None,
             answers: BTreeMap::new(),
             ask_at: MonoMs::default(),
+            rounds: 0,
             to_ask: VecDeque::new(),
             seal: Seal::Idle,
             at: Bundled::default(),
+            hint: Bundled::default(),
             grants_until: None,
         }
     }
@@ -177,14 +196,23 @@ impl Takeover {
     /// True while it waits for witnesses of which none has answered: the session's cells cannot
     /// be had before one of them, or the session's own node, comes back.
     pub fn lacks_witness(&self) -> bool {
-        self.step == Step::Recover && self.seal == Seal::Idle && !self.answered()
+        match self.step {
+            Step::Doubt => self.rounds > 1,
+            Step::Recover => self.seal == Seal::Idle && !self.answered(),
+            _ => false,
+        }
+    }
+
+    /// True once the record says that the session is being fenced off.
+    pub(crate) fn is_recovering(&self) -> bool {
+        matches!(self.step, Step::Recover | Step::Close)
     }
 
     /// The session was heard again. Stops a takeover that has not changed anything.
     pub fn may_be_dropped(&self) -> bool {
         matches!(
             self.step,
-            Step::Read | Step::AwaitRead | Step::Watch { .. } | Step::Pause(_)
+            Step::Read | Step::AwaitRead | Step::Watch { .. } | Step::Doubt | Step::Pause(_)
         )
     }
 
@@ -200,6 +228,10 @@ impl Takeover {
                 if let Some(ask) = self.register.poll(within_ms) {
                     return Some(TakeoverAsk::Record(ask));
                 }
+            }
+            Step::Doubt => {
+                let witness = self.to_ask.pop_front()?;
+                return Some(TakeoverAsk::Doubt { witness });
             }
             Step::Recover => {}
             _ => return None,
@@ -233,6 +265,16 @@ impl Takeover {
         self.settle(settled, now);
     }
 
+    /// A witness says whether it has not heard the session for as long as makes it suspect.
+    pub fn doubted(&mut self, witness: NodeId, silent: bool, tokens: &mut Tokens, now: MonoMs) {
+        let named = self
+            .record()
+            .is_some_and(|record| record.witnesses.contains(&witness));
+        if self.step == Step::Doubt && named && silent {
+            self.fence(tokens, now);
+        }
+    }
+
     /// A witness has sealed.
     pub fn sealed(&mut self, witness: NodeId, answer: SealAnswer, now: MonoMs) {
         let named = self
@@ -248,7 +290,7 @@ impl Takeover {
         }
         let ends = now.plus(self.config.outlast_ms(answer.grant_left_ms));
         self.grants_until = Some(self.grants_until.map_or(ends, |other| other.min(ends)));
-        self.at = self.at.max(answer.bundled);
+        self.hint = self.hint.max(answer.bundled);
         self.answers.insert(witness, answer);
         if self.seal == Seal::Idle {
             self.seal = Seal::Read;
@@ -296,6 +338,7 @@ impl Takeover {
             Step::Watch { look_at, .. } if look_at <= now => self.step = Step::Read,
             Step::Pause(until) if until <= now => self.step = Step::Read,
             Step::Recover => self.recover(tokens, now),
+            Step::Doubt => self.ask_again(now),
             _ => {}
         }
     }
@@ -309,6 +352,7 @@ impl Takeover {
                 .register
                 .deadline()
                 .map(|at| (at, "takeover: write again")),
+            Step::Doubt => Some((self.ask_at, "takeover: ask witnesses")),
             Step::Recover => {
                 let ask = (!self.answered()).then_some((self.ask_at, "takeover: ask witnesses"));
                 let seal = match self.seal {
@@ -355,14 +399,45 @@ impl Takeover {
             Phase::Open => {
                 if let Some(step) = self.watch(&record, now) {
                     self.step = step;
-                    return;
+                } else if record.witnesses.is_empty() || self.known_dead {
+                    self.fence(tokens, now);
+                } else {
+                    self.step = Step::Doubt;
+                    self.rounds = 0;
+                    self.ask_witnesses(now);
                 }
-                let mut next = record;
-                next.phase = Phase::Recovering;
-                next.token = tokens.fresh();
-                self.register.propose(next, now);
-                self.step = Step::Fence;
             }
+        }
+    }
+
+    fn fence(&mut self, tokens: &mut Tokens, now: MonoMs) {
+        let Some(mut next) = self.register.known().cloned() else {
+            return;
+        };
+        next.phase = Phase::Recovering;
+        next.token = tokens.fresh();
+        self.register.propose(next, now);
+        self.step = Step::Fence;
+    }
+
+    fn ask_witnesses(&mut self, now: MonoMs) {
+        self.rounds += 1;
+        self.ask_at = now.plus(self.config.retry_ms);
+        if let Some(record) = self.register.known() {
+            self.to_ask = record.witnesses.iter().copied().collect();
+        }
+    }
+
+    /// Asks again; now and then looks whether someone else has brought it to an end.
+    fn ask_again(&mut self, now: MonoMs) {
+        if self.ask_at > now {
+            return;
+        }
+        if self.rounds.is_multiple_of(ROUNDS_PER_LOOK) {
+            self.rounds += 1;
+            self.step = Step::Read;
+        } else {
+            self.ask_witnesses(now);
         }
     }
 
@@ -402,12 +477,11 @@ impl Takeover {
         self.seal = Seal::Idle;
         self.answers.clear();
         self.grants_until = None;
-        self.ask_at = now;
+        self.rounds = 0;
         if let Some(record) = self.register.known() {
-            self.at = self.at.max(record.bundled);
-            self.to_ask = record.witnesses.iter().copied().collect();
+            self.hint = self.hint.max(record.bundled);
         }
-        self.ask_at = now.plus(self.config.retry_ms);
+        self.ask_witnesses(now);
         if self.answered() {
             self.seal = Seal::Read;
             self.grants_until = Some(now);
@@ -420,11 +494,8 @@ impl Takeover {
         {
             self.seal = object.map_or(Seal::Read, Seal::Write);
         }
-        if !self.answered() && self.ask_at <= now {
-            self.ask_at = now.plus(self.config.retry_ms);
-            if let Some(record) = self.register.known() {
-                self.to_ask = record.witnesses.iter().copied().collect();
-            }
+        if !self.answered() {
+            self.ask_again(now);
         }
         self.close_if_ready(tokens, now);
     }
@@ -433,6 +504,7 @@ impl Takeover {
         let within_ms = self.config.request_ms;
         match self.seal {
             Seal::Read => {
+                self.at = self.at.max(self.hint);
                 self.seal = Seal::AwaitRead;
                 Some(TakeoverAsk::ReadLog {
                     seq: self.at.next_seq,

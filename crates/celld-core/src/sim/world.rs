@@ -1,6 +1,7 @@
 //! The simulated shell: carries effects out in its own time, and makes trouble.
 
-use super::model::{Debt, Dice, Model, SimCell, SimHost};
+use super::model::{Debt, Model, SimCell, SimHost};
+use crate::dice::Dice;
 use crate::sabotage::Fault;
 use crate::{
     Activity, AlarmEnd, CellId, CellLimit, Config, Core, Effect, Event, Generation, HostId,
