@@ -28,7 +28,7 @@ async fn set(bench: &Bench, count: u16, due_ms: i64) {
             .map(|n| bench.send(&cell("Counter", n), &format!("/alarm?{due_ms}")))
             .collect();
         for answer in waiting {
-            answer.await.unwrap();
+            answer.await.expect("the alarm is set");
         }
     }
 }
