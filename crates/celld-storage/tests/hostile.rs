@@ -164,7 +164,8 @@ proptest! {
                 cell.db.rollback().unwrap();
             }
             prop_assert_eq!(strange_names(&mut cell), Vec::<Vec<SqlValue>>::new(), "{}", text);
-            prop_assert_eq!(cell.db.kv_get("k").unwrap().as_deref(), Some(&b"kept"[..]), "{}", text);
+            let kept = cell.db.kv_get("k").unwrap();
+            prop_assert_eq!(kept.as_deref(), Some(&b"kept"[..]), "{}", text);
             prop_assert_eq!(cell.db.get_alarm().unwrap(), Some(7), "{}", text);
         }
     }
