@@ -178,7 +178,7 @@ export const closings = {
     other.socket.send("other");
     await tick();
     return [
-      ...(await notes(stub, 0)),
+      ...(await notes(stub, 0)).sort(),
       seen,
       other.seen,
       socket.readyState,
