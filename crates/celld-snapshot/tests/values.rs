@@ -70,7 +70,10 @@ async fn a_damaged_value_is_an_error_that_names_its_key() {
     *worker.world.planted.lock() = Some(snapshot(&entries));
     let answer = worker.get("/bad").await.unwrap();
     let text = r#"The value stored under the key \"bad\" cannot be read: its 3 bytes are not those of a serialized value. Overwrite or delete the key."#;
-    let expected = format!(r#"[[{}],"mended",2]"#, vec![format!("\"{text}\""); 5].join(","));
+    let expected = format!(
+        r#"[[{}],"mended",2]"#,
+        vec![format!("\"{text}\""); 5].join(",")
+    );
     assert_eq!(answer, expected);
 }
 

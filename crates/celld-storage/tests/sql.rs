@@ -480,7 +480,9 @@ fn deferred_foreign_keys_fail_the_commit() {
     let error = cell.db.commit().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "FOREIGN KEY constraint failed: SQLITE_CONSTRAINT (extended: SQLITE_CONSTRAINT_FOREIGNKEY)"
+        "Durable Object was reset and rolled back to its last known good state because the \
+         application left the database in a state where constraints were violated: FOREIGN KEY \
+         constraint failed: SQLITE_CONSTRAINT (extended: SQLITE_CONSTRAINT_FOREIGNKEY)"
     );
     cell.db.rollback().unwrap();
     assert!(!cell.db.is_dirty());
