@@ -23,6 +23,27 @@ const unread = new FinalizationRegistry((/** @type {number} */ rid) => op_body_c
 const native = new WeakMap();
 
 /**
+ * Hands a byte stream its next chunk, into the reader's own buffer where it fits.
+ * @param {any} controller of a stream of type "bytes"
+ * @param {Uint8Array | null} chunk null ends the stream
+ */
+export function supply(controller, chunk) {
+  const request = controller.byobRequest;
+  if (chunk === null) {
+    controller.close();
+    request?.respond(0);
+    return;
+  }
+  const view = request?.view;
+  if (view && view.byteLength >= chunk.byteLength) {
+    new Uint8Array(view.buffer, view.byteOffset, chunk.byteLength).set(chunk);
+    request.respond(chunk.byteLength);
+  } else {
+    controller.enqueue(chunk);
+  }
+}
+
+/**
  * A stream that reads a body channel of the host.
  * @param {number} rid
  */
@@ -35,18 +56,7 @@ function hostStream(rid) {
       const chunk = /** @type {Uint8Array | null} */ (
         unwrap(/** @type {any} */ (await throughGate(op_body_read(rid))))
       );
-      if (chunk === null) {
-        controller.close();
-        controller.byobRequest?.respond(0);
-        return;
-      }
-      const view = controller.byobRequest?.view;
-      if (view && view.byteLength >= chunk.byteLength) {
-        new Uint8Array(view.buffer, view.byteOffset, chunk.byteLength).set(chunk);
-        controller.byobRequest.respond(chunk.byteLength);
-      } else {
-        controller.enqueue(chunk);
-      }
+      supply(controller, chunk);
     },
     cancel() {
       op_body_cancel(rid);

@@ -2,7 +2,7 @@
 // @ts-check
 
 import { core } from "ext:core/mod.js";
-import { chunkBytes } from "./bodies.js";
+import { chunkBytes, supply } from "./bodies.js";
 import { RpcTarget } from "./rpc_target.js";
 import { streams } from "./web.js";
 
@@ -135,19 +135,8 @@ export function streamFromSource(hook) {
         done();
         throw new Error("ReadableStream received over RPC disconnected prematurely.");
       }
-      if (chunk === null) {
-        done();
-        controller.close();
-        controller.byobRequest?.respond(0);
-        return;
-      }
-      const view = controller.byobRequest?.view;
-      if (view && view.byteLength >= chunk.byteLength) {
-        new Uint8Array(view.buffer, view.byteOffset, chunk.byteLength).set(chunk);
-        controller.byobRequest.respond(chunk.byteLength);
-      } else {
-        controller.enqueue(chunk);
-      }
+      if (chunk === null) done();
+      supply(controller, chunk);
     },
     cancel: done,
   });

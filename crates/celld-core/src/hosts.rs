@@ -124,20 +124,27 @@ impl Core {
         }
     }
 
+    fn hosts_of<'a>(
+        &'a self,
+        script: &'a ScriptName,
+        generation: Generation,
+        role: HostRole,
+    ) -> impl Iterator<Item = (HostId, &'a Host)> {
+        self.hosts
+            .iter()
+            .filter(move |(_, host)| {
+                host.role == role && host.script == *script && host.generation == generation
+            })
+            .map(|(id, host)| (*id, host))
+    }
+
     /// Hosts that run cells of one deployment.
     fn cell_hosts<'a>(
         &'a self,
         script: &'a ScriptName,
         generation: Generation,
     ) -> impl Iterator<Item = (HostId, &'a Host)> {
-        self.hosts
-            .iter()
-            .filter(move |(_, host)| {
-                host.role == HostRole::Cells
-                    && host.script == *script
-                    && host.generation == generation
-            })
-            .map(|(id, host)| (*id, host))
+        self.hosts_of(script, generation, HostRole::Cells)
     }
 
     /// Where a cell that keeps an isolate busy could be alone. There are at most as many isolates
@@ -239,12 +246,7 @@ impl Core {
         script: &'a ScriptName,
         generation: Generation,
     ) -> impl Iterator<Item = (HostId, &'a Host)> {
-        self.hosts
-            .iter()
-            .filter(move |(_, host)| {
-                host.is_stateless() && host.script == *script && host.generation == generation
-            })
-            .map(|(id, host)| (*id, host))
+        self.hosts_of(script, generation, HostRole::Stateless)
     }
 
     /// Tells the shell which hosts take the script's stateless events.

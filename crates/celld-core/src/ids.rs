@@ -183,6 +183,13 @@ impl fmt::Display for ScriptName {
     }
 }
 
+/// Parses 32 hex digits.
+pub(crate) fn bits_from_hex(text: &str) -> Option<u128> {
+    (text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit()))
+        .then(|| u128::from_str_radix(text, 16).ok())
+        .flatten()
+}
+
 /// One life of a node process: 128 random bits, fresh at every start, written as 32 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(u128);
@@ -195,9 +202,7 @@ impl SessionId {
 
     /// Parses 32 hex digits.
     pub fn from_hex(text: &str) -> Option<Self> {
-        (text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit()))
-            .then(|| u128::from_str_radix(text, 16).ok().map(Self))
-            .flatten()
+        bits_from_hex(text).map(Self)
     }
 }
 

@@ -19,9 +19,7 @@ impl NodeId {
 
     /// Parses 32 hex digits.
     pub fn from_hex(text: &str) -> Option<Self> {
-        (text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit()))
-            .then(|| u128::from_str_radix(text, 16).ok().map(Self))
-            .flatten()
+        crate::ids::bits_from_hex(text).map(Self)
     }
 }
 

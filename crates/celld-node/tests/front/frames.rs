@@ -6,10 +6,9 @@ use std::time::Duration;
 use celld_node::front::{Front, FrontConfig};
 use celld_runtime::socket::{SocketEnd, SocketMessage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use crate::support::{read_until, soon};
+use crate::support::{handshake, soon};
 use crate::websocket::sockets;
 
 /// Largest message that the listener under test takes, in bytes.
@@ -113,16 +112,6 @@ fn hostile(random: &mut Random) -> (&'static str, Vec<u8>, u16) {
     }
 }
 
-async fn connect(front: &Front) -> TcpStream {
-    let mut stream = TcpStream::connect(front.local_addr()).await.unwrap();
-    stream
-        .write_all(b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
-        .await
-        .unwrap();
-    read_until(&mut stream, "\r\n\r\n").await;
-    stream
-}
-
 /// The code of the close frame at the end of what a server has said.
 fn close_code(said: &[u8]) -> Option<u16> {
     let mut rest = said;
@@ -176,7 +165,7 @@ async fn a_hostile_frame_is_answered_with_its_code_behind_what_came_before() {
             stream.extend(frame(0x81, text.as_bytes(), true));
         }
         stream.extend(bytes);
-        let mut client = connect(&front).await;
+        let mut client = handshake(&front).await;
         let mut script = soon("the script's end", ends.recv()).await.unwrap();
         // Frames arrive in pieces of any size.
         while !stream.is_empty() {
@@ -218,7 +207,7 @@ async fn any_bytes_behind_a_handshake_end_in_order() {
         let mut random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let length = random.below(3_000);
         let bytes = random.bytes(length);
-        let mut client = connect(&front).await;
+        let mut client = handshake(&front).await;
         let mut script = soon("the script's end", ends.recv()).await.unwrap();
         let _ = client.write_all(&bytes).await;
         let _ = client.shutdown().await;

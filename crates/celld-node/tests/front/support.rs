@@ -145,3 +145,14 @@ pub async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
         .await
         .unwrap_or_else(|_| panic!("{what} did not happen in time"))
 }
+
+/// A TCP connection that has become a WebSocket.
+pub async fn handshake(front: &Front) -> TcpStream {
+    let mut stream = TcpStream::connect(front.local_addr()).await.unwrap();
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+        .await
+        .unwrap();
+    read_until(&mut stream, "\r\n\r\n").await;
+    stream
+}

@@ -12,10 +12,9 @@ use http_body_util::Full;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use crate::support::{answering, front, h1, h2, ok, raw, read_until, soon, text};
+use crate::support::{answering, front, h1, h2, handshake, ok, raw, soon, text};
 
 type Socket = FragmentCollector<TokioIo<Upgraded>>;
 
@@ -465,12 +464,7 @@ async fn shutdown_tells_clients_to_come_back() {
 #[tokio::test]
 async fn a_flood_of_pings_is_answered_without_memory() {
     let (front, mut ends) = sockets(FrontConfig::default()).await;
-    let mut stream = TcpStream::connect(front.local_addr()).await.unwrap();
-    stream
-        .write_all(b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
-        .await
-        .unwrap();
-    read_until(&mut stream, "\r\n\r\n").await;
+    let mut stream = handshake(&front).await;
     let _script = ends.recv().await.unwrap();
     let ping = [0x89, 0x80, 0, 0, 0, 0].repeat(10_000);
     let mut total = 0;

@@ -68,16 +68,6 @@ fn ticking(durability: Durability, planted: Option<Fault>) -> Config {
     }
 }
 
-const NOTHING: Budget = Budget {
-    ticks: 0,
-    losses: 0,
-    crashes: 0,
-    pauses: 0,
-    writes: 0,
-    reads: 0,
-    moves: 0,
-};
-
 /// What an exploration came to.
 struct Explored {
     broken: Option<String>,
@@ -116,7 +106,7 @@ fn death(planted: Option<Fault>) -> World {
         ticks: 9,
         crashes: 1,
         writes: 1,
-        ..NOTHING
+        ..Budget::default()
     };
     to_the_point(World::at_rest(
         ticking(Durability::Fleet, planted),
@@ -133,7 +123,7 @@ fn frost(durability: Durability, planted: Option<Fault>) -> World {
         pauses: 1,
         writes: 1,
         reads: 1,
-        ..NOTHING
+        ..Budget::default()
     };
     to_the_point(World::at_rest(ticking(durability, planted), 2, 1, left))
 }
@@ -155,7 +145,7 @@ fn lease(planted: Option<Fault>) -> World {
         pauses: 1,
         writes: 1,
         reads: 1,
-        ..NOTHING
+        ..Budget::default()
     };
     to_the_point(World::at_rest(config, 2, 1, left))
 }
@@ -171,7 +161,7 @@ fn losses(planted: Option<Fault>) -> World {
         losses: 2,
         writes: 2,
         moves: 1,
-        ..NOTHING
+        ..Budget::default()
     };
     World::at_rest(config, 2, 2, left)
 }
@@ -187,7 +177,7 @@ fn three(planted: Option<Fault>) -> World {
         crashes: 1,
         losses: 1,
         writes: 1,
-        ..NOTHING
+        ..Budget::default()
     };
     World::at_rest(config, 3, 2, left)
 }

@@ -5,15 +5,12 @@ use std::sync::Arc;
 use super::world::{Machine, UnderWay, World};
 use crate::fleet::ids::NodeId;
 use crate::fleet::message::{Effect, Event, Message, StoreOp};
-use crate::fleet::register::{Ask, Found, Written};
-use crate::fleet::sim::bucket::{Answer, Commit, Commits, Key, Object, Request as BucketRequest};
-use crate::fleet::sim::node::{Life, Output, Request, Resident};
+use crate::fleet::register::{Ask, Written};
+use crate::fleet::sim::bucket::{Answer, Commits, Key, Object, Request as BucketRequest};
+use crate::fleet::sim::node::{Life, Request, Resident};
+use crate::fleet::sim::process::index;
 use crate::fleet::takeover::LogObject;
-use crate::{CellId, Epoch, Lsn, SessionId};
-
-fn index(cell: &CellId) -> usize {
-    usize::from(cell.object.as_bytes()[0])
-}
+use crate::{Epoch, Lsn, SessionId};
 
 impl World {
     /// Applies a request; the node hears of it or not.
@@ -56,37 +53,7 @@ impl World {
         else {
             return;
         };
-        let event = match (key, answer) {
-            (Key::Session(session), Answer::Written(outcome)) => {
-                Event::RecordWrote(session, outcome)
-            }
-            (Key::Log(session, seq), Answer::Written(outcome)) => {
-                Event::LogWrote(session, seq, outcome)
-            }
-            (Key::Cell(cell), Answer::Written(outcome)) => {
-                Event::CellWrote(self.cells[cell].clone(), outcome)
-            }
-            (Key::Session(session), Answer::Found(Some(Object::Session(record)))) => {
-                Event::RecordRead(session, Found::Here(record))
-            }
-            (Key::Session(session), Answer::Found(_)) => Event::RecordRead(session, Found::Absent),
-            (Key::Session(session), _) => Event::RecordRead(session, Found::Failed),
-            (Key::Log(session, seq), Answer::Found(Some(Object::Log(object, _)))) => {
-                Event::LogRead(session, seq, Found::Here(object))
-            }
-            (Key::Log(session, seq), Answer::Found(_)) => {
-                Event::LogRead(session, seq, Found::Absent)
-            }
-            (Key::Log(session, seq), _) => Event::LogRead(session, seq, Found::Failed),
-            (Key::Cell(cell), Answer::Found(Some(Object::Cell(record, content)))) => {
-                life.read.insert(cell, (record.clone(), content));
-                Event::CellRead(self.cells[cell].clone(), Found::Here(record))
-            }
-            (Key::Cell(cell), Answer::Found(_)) => {
-                Event::CellRead(self.cells[cell].clone(), Found::Absent)
-            }
-            (Key::Cell(cell), _) => Event::CellRead(self.cells[cell].clone(), Found::Failed),
-        };
+        let event = life.heard(key, answer, &self.cells);
         self.tell(n, event);
         self.pump(n);
     }
@@ -132,38 +99,9 @@ impl World {
 
     fn execute(&mut self, n: usize, request: Request) {
         let now = self.clock();
-        let cell = request.cell;
-        let Some(life) = &mut self.nodes[n].life else {
-            return;
-        };
-        let Some(resident) = life.resident.get_mut(&cell) else {
-            return;
-        };
-        let mut write = None;
-        if request.writes {
-            let Some(token) = self.ledger.attempt(cell) else {
-                return;
-            };
-            let Ok(lsn) = life.fleet.append(1, now) else {
-                return;
-            };
-            life.log.push(Commit {
-                lsn,
-                cell,
-                epoch: resident.epoch,
-                write: token,
-            });
-            resident.content |= token;
-            resident.last = lsn;
-            write = Some(token);
+        if let Some(life) = &mut self.nodes[n].life {
+            life.handle(request, &mut self.ledger, now);
         }
-        life.outputs.push(Output {
-            request,
-            epoch: resident.epoch,
-            lsn: resident.last,
-            write,
-            content: resident.content,
-        });
     }
 
     /// Carries out what a core wants, and opens its gates.
@@ -271,7 +209,7 @@ impl World {
         };
         match source {
             Some(source) if source == self.nodes[n].id => {
-                Life::tail(&self.disk_tail(n, session), after, next.end)
+                Life::tail(&self.nodes[n].disk.tail(session), after, next.end)
             }
             Some(source) => {
                 let tail = life
@@ -284,11 +222,6 @@ impl World {
             None if next.seal => Ok(Arc::default()),
             None => Ok(life.slice(after, next.end)),
         }
-    }
-
-    fn disk_tail(&self, n: usize, session: SessionId) -> Commits {
-        let log = self.nodes[n].disk.logs.get(&session);
-        Arc::new(log.map(|log| log.commits.clone()).unwrap_or_default())
     }
 
     fn send(&mut self, n: usize, node: NodeId, message: Message) {
@@ -307,7 +240,7 @@ impl World {
         }
         let luggage = match &message {
             Message::Append { first, last } => life.slice(Lsn::new(first.get() - 1), *last),
-            Message::SealAnswer { session, .. } => self.disk_tail(n, *session),
+            Message::SealAnswer { session, .. } => self.nodes[n].disk.tail(*session),
             _ => Arc::default(),
         };
         let queue = self.links.entry((n, to)).or_default();
@@ -406,14 +339,8 @@ impl World {
         let sabotaged = self
             .config
             .plants(crate::fleet::sabotage::Fault::ServeWhileReleasing);
-        let Some(life) = &mut self.nodes[n].life else {
-            return;
-        };
-        if let Some(held) = life.resident.get(&cell).copied() {
-            if !sabotaged {
-                life.resident.remove(&cell);
-            }
-            life.leaving.insert(cell, (held, to));
+        if let Some(life) = &mut self.nodes[n].life {
+            life.yield_cell(cell, to, sabotaged);
         }
     }
 
@@ -421,11 +348,7 @@ impl World {
         let Some(life) = &self.nodes[n].life else {
             return;
         };
-        let durable = life.fleet.durable();
-        let ready = life.leaving.iter().filter(|(cell, (held, _))| {
-            held.last <= durable && life.fleet.serving(&self.cells[**cell]).is_some()
-        });
-        let ready: Vec<_> = ready.map(|(cell, (_, to))| (*cell, *to)).collect();
+        let ready = life.ready_to_leave(&self.cells);
         for (cell, to) in ready {
             let cell = self.cells[cell].clone();
             self.tell(n, Event::Release { cell, to });

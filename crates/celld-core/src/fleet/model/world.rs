@@ -16,7 +16,7 @@ use crate::fleet::{Fleet, Start, config::Config};
 use crate::{CellId, MonoMs, NamespaceKey, ObjectId, SessionId};
 
 /// How much of what may happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Budget {
     /// Ticks of the clock.
     pub(super) ticks: u8,
@@ -117,15 +117,6 @@ impl World {
             paused: false,
             late: false,
         };
-        let nothing = Budget {
-            ticks: 0,
-            losses: 0,
-            crashes: 0,
-            pauses: 0,
-            writes: 0,
-            reads: 0,
-            moves: 0,
-        };
         Self {
             config,
             now: 0,
@@ -136,7 +127,7 @@ impl World {
             late: Vec::new(),
             links: BTreeMap::new(),
             cells: (0..cells).map(cell).collect(),
-            left: nothing,
+            left: Budget::default(),
             only: None,
             sessions: 0,
             taken_over: false,

@@ -15,6 +15,7 @@ pub(in crate::fleet) mod bucket;
 pub(in crate::fleet) mod ledger;
 pub(in crate::fleet) mod node;
 mod planted;
+pub(in crate::fleet) mod process;
 mod shell;
 mod trouble;
 mod world;

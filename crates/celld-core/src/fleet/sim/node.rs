@@ -57,6 +57,12 @@ impl Disk {
         });
         each.collect()
     }
+
+    /// All that is kept of a followed log.
+    pub(in crate::fleet) fn tail(&self, session: SessionId) -> Commits {
+        let log = self.logs.get(&session);
+        Arc::new(log.map(|log| log.commits.clone()).unwrap_or_default())
+    }
 }
 
 /// A request of a client.

@@ -2,21 +2,18 @@
 
 use std::sync::Arc;
 
-use super::bucket::{Answer, Commit, Commits, Key, Object, Request as BucketRequest};
-use super::node::{Life, Output, Request, Resident};
+use super::bucket::{Answer, Commits, Key, Object, Request as BucketRequest};
+use super::node::{Life, Request, Resident};
+use super::process::index;
 use super::world::{Checked, Happening, What, World};
 use crate::fleet::CellRecord;
 use crate::fleet::ids::NodeId;
 use crate::fleet::message::{Effect, Event, Message, StoreOp};
-use crate::fleet::register::{Ask, Found};
-use crate::fleet::session::{Phase, SessionRecord};
+use crate::fleet::register::Ask;
+use crate::fleet::session::Phase;
 use crate::fleet::stop::Stop;
 use crate::fleet::takeover::LogObject;
-use crate::{CellId, Epoch, Lsn, SessionId};
-
-fn index(cell: &CellId) -> usize {
-    usize::from(cell.object.as_bytes()[0])
-}
+use crate::{Epoch, Lsn, SessionId};
 
 impl World {
     pub(super) fn handle(&mut self, n: usize, what: What) -> Checked {
@@ -89,33 +86,10 @@ impl World {
     }
 
     fn answer(&mut self, n: usize, key: Key, answer: Answer) {
-        let cells = self.cells.clone();
-        let event = match (key, answer) {
-            (Key::Session(session), Answer::Written(outcome)) => {
-                Event::RecordWrote(session, outcome)
-            }
-            (Key::Log(session, seq), Answer::Written(outcome)) => {
-                Event::LogWrote(session, seq, outcome)
-            }
-            (Key::Cell(cell), Answer::Written(outcome)) => {
-                Event::CellWrote(cells[cell].clone(), outcome)
-            }
-            (Key::Session(session), found) => Event::RecordRead(session, record_of(found)),
-            (Key::Log(session, seq), found) => Event::LogRead(session, seq, log_of(found)),
-            (Key::Cell(cell), found) => {
-                let found = match found {
-                    Answer::Found(Some(Object::Cell(record, content))) => {
-                        if let Some(life) = &mut self.nodes[n].life {
-                            life.read.insert(cell, (record.clone(), content));
-                        }
-                        Found::Here(record)
-                    }
-                    Answer::Found(_) => Found::Absent,
-                    _ => Found::Failed,
-                };
-                Event::CellRead(cells[cell].clone(), found)
-            }
+        let Some(life) = &mut self.nodes[n].life else {
+            return;
         };
+        let event = life.heard(key, answer, &self.cells);
         self.tell(n, event);
     }
 
@@ -139,38 +113,9 @@ impl World {
     /// A resident cell handles a request.
     fn execute(&mut self, n: usize, request: Request) {
         let now = self.nodes[n].local(self.now);
-        let cell = request.cell;
-        let Some(life) = &mut self.nodes[n].life else {
-            return;
-        };
-        let Some(resident) = life.resident.get_mut(&cell) else {
-            return;
-        };
-        let mut write = None;
-        if request.writes {
-            let Some(token) = self.ledger.attempt(cell) else {
-                return;
-            };
-            let Ok(lsn) = life.fleet.append(1, now) else {
-                return;
-            };
-            life.log.push(Commit {
-                lsn,
-                cell,
-                epoch: resident.epoch,
-                write: token,
-            });
-            resident.content |= token;
-            resident.last = lsn;
-            write = Some(token);
+        if let Some(life) = &mut self.nodes[n].life {
+            life.handle(request, &mut self.ledger, now);
         }
-        life.outputs.push(Output {
-            request,
-            epoch: resident.epoch,
-            lsn: resident.last,
-            write,
-            content: resident.content,
-        });
     }
 
     /// Carries out everything that a node's core wants, opens its gates, sets its alarm clock.
@@ -279,14 +224,9 @@ impl World {
             (Message::Append { first, last }, Some(life)) => {
                 life.slice(Lsn::new(first.get() - 1), *last)
             }
-            (Message::SealAnswer { session, .. }, _) => self.disk_tail(n, *session),
+            (Message::SealAnswer { session, .. }, _) => self.nodes[n].disk.tail(*session),
             _ => Arc::default(),
         }
-    }
-
-    fn disk_tail(&self, n: usize, session: SessionId) -> Commits {
-        let log = self.nodes[n].disk.logs.get(&session);
-        Arc::new(log.map(|log| log.commits.clone()).unwrap_or_default())
     }
 
     fn log_request(
@@ -305,7 +245,7 @@ impl World {
             (Ask::Write { next, .. }, None) if !next.seal => life.slice(after, next.end),
             (Ask::Write { next, .. }, Some(source)) => {
                 let tail = if source == self.nodes[n].id {
-                    self.disk_tail(n, session)
+                    self.nodes[n].disk.tail(session)
                 } else {
                     life.tails
                         .get(&(session, source))
@@ -417,16 +357,9 @@ impl World {
         let sabotaged = self
             .config
             .plants(crate::fleet::sabotage::Fault::ServeWhileReleasing);
-        let Some(life) = &mut self.nodes[n].life else {
-            return;
-        };
-        let Some(held) = life.resident.get(&cell).copied() else {
-            return;
-        };
-        if !sabotaged {
-            life.resident.remove(&cell);
+        if let Some(life) = &mut self.nodes[n].life {
+            life.yield_cell(cell, to, sabotaged);
         }
-        life.leaving.insert(cell, (held, to));
     }
 
     /// Says that cells are released once all their writes are proven.
@@ -434,15 +367,7 @@ impl World {
         let Some(life) = &self.nodes[n].life else {
             return;
         };
-        let durable = life.fleet.durable();
-        let ready: Vec<(usize, Option<NodeId>)> = life
-            .leaving
-            .iter()
-            .filter(|(cell, (held, _))| {
-                held.last <= durable && life.fleet.serving(&self.cells[**cell]).is_some()
-            })
-            .map(|(cell, (_, to))| (*cell, *to))
-            .collect();
+        let ready = life.ready_to_leave(&self.cells);
         for (cell, to) in ready {
             let cell = self.cells[cell].clone();
             self.tell(n, Event::Release { cell, to });
@@ -480,21 +405,5 @@ fn request_of<R>(ask: Ask<R>, object: impl Fn(R) -> Object) -> (BucketRequest, u
             within_ms,
         ),
         Ask::Read { within_ms } => (BucketRequest::Get, within_ms),
-    }
-}
-
-fn record_of(answer: Answer) -> Found<SessionRecord> {
-    match answer {
-        Answer::Found(Some(Object::Session(record))) => Found::Here(record),
-        Answer::Found(_) => Found::Absent,
-        _ => Found::Failed,
-    }
-}
-
-fn log_of(answer: Answer) -> Found<LogObject> {
-    match answer {
-        Answer::Found(Some(Object::Log(object, _))) => Found::Here(object),
-        Answer::Found(_) => Found::Absent,
-        _ => Found::Failed,
     }
 }
