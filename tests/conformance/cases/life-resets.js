@@ -4,6 +4,13 @@ import { equal, rejects, suite } from "../support/check.js";
 
 const lives = new Map();
 
+/** Takes some tens of milliseconds of work, in which calls made at once have all been sent. */
+function dawdle() {
+  let sum = 0;
+  for (let i = 0; i < 30_000_000; i++) sum += Math.sqrt(i);
+  return sum;
+}
+
 export class Cell extends DurableObject {
   constructor(ctx, env) {
     super(ctx, env);
@@ -11,7 +18,10 @@ export class Cell extends DurableObject {
     this.life = (lives.get(name) ?? 0) + 1;
     lives.set(name, this.life);
     if (this.life > 1) return;
-    if (name.startsWith("throws")) throw new RangeError("constructor");
+    if (name.startsWith("throws")) {
+      dawdle();
+      throw new RangeError("constructor");
+    }
     if (name === "aborts") ctx.abort("in the constructor");
     if (name.startsWith("blocks")) {
       ctx.blockConcurrencyWhile(async () => {
